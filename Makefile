@@ -1,0 +1,59 @@
+# One environment in .venv serves every target; it is brought up to date when pyproject.toml or
+# constraints.txt change, and reused otherwise.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+READY := $(VENV)/.ready
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help venv test demo bench lint clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+
+venv: $(READY)  ## create or update the environment in .venv
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "permutogeo needs Python 3.10 or newer: make PYTHON=/path/to/python3 venv"; exit 1; }
+	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	  echo "== creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv --clear $(VENV); fi
+	@torch=$$(grep -E '^torch==' constraints.txt); \
+	  echo "== installing $$torch"; $(PIP) install --quiet "$$torch" -c constraints.txt
+	@echo "== installing permutogeo with its test tools (versions from constraints.txt)"
+	@$(PIP) install --quiet -e '.[test]' -c constraints.txt
+	@peer=$$(grep -E '^pydensecrf2==' constraints.txt); \
+	  if ! command -v c++ >/dev/null && ! command -v g++ >/dev/null; then \
+	    echo "== no C++ compiler: $$peer is left out, tests that compare with it are skipped"; \
+	  else \
+	    echo "== building $$peer, a peer that some tests compare with"; \
+	    $(PIP) install --quiet "$$peer" -c constraints.txt || \
+	      echo "== $$peer did not build: tests that compare with it are skipped"; \
+	  fi
+	@touch $@
+
+test: lint  ## lint, then run all tests (PYTEST_ARGS="-n 2 -k splat")
+	@echo "== pytest $(PYTEST_ARGS)"
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(READY)  ## ruff format --check, ruff check, mypy
+	@echo "== ruff format --check"; $(BIN)/ruff format --check .
+	@echo "== ruff check"; $(BIN)/ruff check .
+	@echo "== mypy"; $(BIN)/mypy
+
+demo: $(READY)  ## filter a photograph, pictures go to demo-output/
+	@echo "== examples/filter_image.py -> demo-output/"
+	@$(BIN)/python examples/filter_image.py --output demo-output
+
+bench: $(READY)  ## time the engine beside its peers (BENCH_ARGS="--quick")
+	@echo "== installing the peers"
+	@$(PIP) install --quiet -e '.[bench]' -c constraints.txt
+	@echo "== permutogeo bench $(BENCH_ARGS)"
+	@$(BIN)/permutogeo bench $(BENCH_ARGS)
+
+clean:  ## remove the environment, outputs, caches and build products
+	rm -rf $(VENV) demo-output build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

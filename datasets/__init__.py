@@ -1,0 +1,1 @@
+"""PyG datasets, one class a file, imported as ``permutogeo.datasets``."""

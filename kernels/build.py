@@ -1,0 +1,165 @@
+"""Points to weights and vertices: a fused pass for each thread's own table, or codes for one
+table."""
+
+from functools import cache
+from types import SimpleNamespace
+
+import warp as wp
+
+from permutogeo.kernels import simplex, table
+from permutogeo.kernels.module import kernel, named
+
+
+@cache
+def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
+    module = named("build", dim, dtype, words)
+    point = simplex.make(dim, dtype)
+    hashing = table.functions(words)
+    Real, Feature, Weight, Vertex = point.Real, point.Feature, point.Weight, point.Vertex
+    Code, first_slot, next_slot = hashing.Code, hashing.first_slot, hashing.next_slot
+    elevate, split, barycentric = point.elevate, point.split, point.barycentric
+    axis_label = point.axis_label
+    corners = dim + 1
+
+    @wp.func
+    def encode(
+        floor: Real,
+        low: Real,
+        stride: wp.array1d(dtype=Code),
+        graph: wp.array1d(dtype=wp.int64),
+        i: int,
+    ):
+        """Code of the lowest corner. Row ``dim`` of ``stride`` is the graph's."""
+        code = Code()
+        for j in range(dim):
+            code += wp.int64(floor[j] - low[j]) * stride[j]
+        if graph.shape[0] > 0:
+            code += graph[i] * stride[dim]
+        return code
+
+    @kernel(module)
+    def insert(
+        start: int,
+        feature: wp.array1d(dtype=Feature),  # [N]
+        graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
+        scale: Real,
+        fall: Real,
+        low: Real,
+        stride: wp.array1d(dtype=Code),  # [dim + 1]
+        step: wp.array1d(dtype=Code),  # [dim], by axis label
+        end: wp.array1d(dtype=wp.int64),  # [tables]
+        shift: int,
+        limit: int,
+        slots: wp.array2d(dtype=wp.int32),  # [tables, capacity], in and out
+        code: wp.array2d(dtype=Code),  # [tables, limit + corners], in and out
+        count: wp.array1d(dtype=wp.int32),  # [tables], in and out
+        progress: wp.array1d(dtype=wp.int64),  # [tables], in and out: next point
+        weight: wp.array1d(dtype=Weight),  # [N], out
+        vertex: wp.array1d(dtype=Vertex),  # [N], out: index in the table's own list
+    ):
+        """Embed a run of points into a table of its own; a thread owns the run and the table.
+
+        Stops at the run's end, or when ``limit`` codes are in: then the caller grows the table.
+        """
+        t = wp.tid() + start
+        mask = slots.shape[1] - 1
+        n = count[t]
+        i = int(progress[t])
+        last = int(end[t])
+        while i < last and n <= limit:
+            floor, order = split(elevate(feature[i], scale, fall))
+            weight[i] = barycentric(order)
+            corner = encode(floor, low, stride, graph, i)
+            row = Vertex()
+            for k in range(corners):
+                slot = first_slot(corner, shift)
+                index = slots[t, slot]
+                while index >= 0 and not (code[t, index] == corner):
+                    slot = next_slot(slot, mask)
+                    index = slots[t, slot]
+                if index < 0:
+                    slots[t, slot] = n
+                    code[t, n] = corner
+                    index = n
+                    n += 1
+                row[k] = index
+                if k < dim:
+                    corner += step[axis_label(order[k])]
+            vertex[i] = row
+            i += 1
+        progress[t] = wp.int64(i)
+        count[t] = n
+
+    @kernel(module)
+    def codes(
+        start: int,
+        feature: wp.array1d(dtype=Feature),  # [N]
+        graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
+        scale: Real,
+        fall: Real,
+        low: Real,
+        stride: wp.array1d(dtype=Code),  # [dim + 1]
+        step: wp.array1d(dtype=Code),  # [dim], by axis label
+        weight: wp.array1d(dtype=Weight),  # [N], out
+        code: wp.array2d(dtype=Code),  # [N, corners], out
+    ):
+        """Weights and codes of all corners; a thread owns a point."""
+        i = wp.tid() + start
+        floor, order = split(elevate(feature[i], scale, fall))
+        weight[i] = barycentric(order)
+        corner = encode(floor, low, stride, graph, i)
+        for k in range(corners):
+            code[i, k] = corner
+            if k < dim:
+                corner += step[axis_label(order[k])]
+
+    @kernel(module)
+    def locate(
+        start: int,
+        feature: wp.array1d(dtype=Feature),  # [N]
+        graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
+        graphs: wp.int64,
+        scale: Real,
+        fall: Real,
+        low: Real,
+        extent: Real,
+        stride: wp.array1d(dtype=Code),  # [dim + 1]
+        step: wp.array1d(dtype=Code),  # [dim], by axis label
+        lattice_code: wp.array1d(dtype=Code),  # [M]
+        shift: int,
+        slots: wp.array1d(dtype=wp.int32),  # [capacity]
+        weight: wp.array1d(dtype=Weight),  # [N], out
+        vertex: wp.array1d(dtype=Vertex),  # [N], out, -1 where a corner is not on the lattice
+    ):
+        """Weights and vertices of points on an existing lattice; a thread owns a point."""
+        i = wp.tid() + start
+        mask = slots.shape[0] - 1
+        floor, order = split(elevate(feature[i], scale, fall))
+        weight[i] = barycentric(order)
+        # Vertices keep away from the border of the box, so a point whose corners reach past it
+        # has none of them on the lattice; its code would be another point's.
+        inside = bool(True)
+        for j in range(dim):
+            relative = floor[j] - low[j]
+            inside = inside and relative >= wp.float64(0.0)
+            inside = inside and relative + wp.float64(1.0) < extent[j]
+        if graph.shape[0] > 0:
+            inside = inside and graph[i] < graphs
+        row = Vertex()
+        if inside:
+            corner = encode(floor, low, stride, graph, i)
+            for k in range(corners):
+                slot = first_slot(corner, shift)
+                index = slots[slot]
+                while index >= 0 and not (lattice_code[index] == corner):
+                    slot = next_slot(slot, mask)
+                    index = slots[slot]
+                row[k] = index
+                if k < dim:
+                    corner += step[axis_label(order[k])]
+        else:
+            for k in range(corners):
+                row[k] = -1
+        vertex[i] = row
+
+    return SimpleNamespace(module=module, Real=Real, insert=insert, codes=codes, locate=locate)

@@ -1,0 +1,55 @@
+"""The derivative of splat and slice in the weights: inner products of points and their vertices."""
+
+from functools import cache
+from types import SimpleNamespace
+
+import warp as wp
+
+from permutogeo.kernels import rows
+from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
+
+
+@cache
+def make(corners: int, dtype: type) -> SimpleNamespace:
+    module = named("dot", corners, dtype)
+    not_negative = NOT_NEGATIVE
+    Row16, Row4, Row1 = rows.types(dtype)
+    Weight = wp.types.vector(length=corners, dtype=dtype)
+    Vertex = wp.types.vector(length=corners, dtype=wp.int32)
+
+    def corner_dot(Row):
+        @wp.func
+        def corner_dot(x: Row, values: wp.array2d(dtype=Row), b: int, vertex: Vertex, sums: Weight):
+            for k in range(corners):
+                sums[k] = sums[k] + wp.dot(x, values[vertex[k] & not_negative, b])
+            return sums
+
+        return corner_dot
+
+    dot16, dot4, dot1 = rows.per_block(dtype, corner_dot)
+
+    @kernel(module)
+    def inner(
+        start: int,
+        vertex: wp.array1d(dtype=Vertex),  # [N]
+        x16: wp.array2d(dtype=Row16),  # [N, C]
+        x4: wp.array2d(dtype=Row4),
+        x1: wp.array2d(dtype=Row1),
+        values16: wp.array2d(dtype=Row16),  # [M, C]
+        values4: wp.array2d(dtype=Row4),
+        values1: wp.array2d(dtype=Row1),
+        out: wp.array1d(dtype=Weight),  # [N], out
+    ):
+        """``<x_i, values at corner k>`` for every corner; a thread owns a point."""
+        i = wp.tid() + start
+        v = vertex[i]
+        sums = Weight()
+        for b in range(x16.shape[1]):
+            sums = dot16(x16[i, b], values16, b, v, sums)
+        for b in range(x4.shape[1]):
+            sums = dot4(x4[i, b], values4, b, v, sums)
+        for b in range(x1.shape[1]):
+            sums = dot1(x1[i, b], values1, b, v, sums)
+        out[i] = sums
+
+    return SimpleNamespace(module=module, inner=inner)

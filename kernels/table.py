@@ -1,0 +1,146 @@
+"""The hash table from lattice points to vertices, and what is asked of it.
+
+A lattice point is a *code*: one integer, or a few words where one would overflow, that numbers the
+points of a box (see ``ops/box.py``). The table keeps no codes: ``slots`` holds indices into a list
+of codes, ``-1`` where free, with linear probing and at most half of the slots taken, so that a
+search always ends at the code or at a free slot.
+"""
+
+from functools import cache
+from types import SimpleNamespace
+
+import warp as wp
+
+from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
+
+
+@cache
+def functions(words: int) -> SimpleNamespace:
+    """The code type of so many words, and its hash."""
+    Code = wp.types.vector(length=words, dtype=wp.int64)
+    golden = wp.uint64(0x9E3779B97F4A7C15)
+    fold = wp.uint64(32)
+    not_negative = NOT_NEGATIVE
+
+    @wp.func
+    def first_slot(code: Code, shift: int):
+        """Where the search for a code starts: the top bits of a Fibonacci hash."""
+        h = wp.uint64(code[0])
+        for w in range(1, words):
+            h = (h * golden) ^ wp.uint64(code[w])
+            h = h ^ (h >> fold)
+        return int((h * golden) >> wp.uint64(shift)) & not_negative
+
+    @wp.func
+    def next_slot(slot: int, mask: int):
+        return ((slot + 1) & mask) & not_negative
+
+    return SimpleNamespace(Code=Code, first_slot=first_slot, next_slot=next_slot)
+
+
+@cache
+def make(words: int) -> SimpleNamespace:
+    module = named("table", words)
+    hashing = functions(words)
+    Code, first_slot, next_slot = hashing.Code, hashing.first_slot, hashing.next_slot
+
+    @kernel(module)
+    def insert(
+        start: int,
+        code: wp.array2d(dtype=Code),  # [tables, L], all different within a table
+        count: wp.array1d(dtype=wp.int32),  # [tables]
+        shift: int,
+        slots: wp.array2d(dtype=wp.int32),  # [tables, capacity], out, -1 before
+    ):
+        """Enter the first ``count`` codes of each list; a thread owns a table."""
+        t = wp.tid() + start
+        mask = slots.shape[1] - 1
+        for i in range(count[t]):
+            slot = first_slot(code[t, i], shift)
+            while slots[t, slot] >= 0:
+                slot = next_slot(slot, mask)
+            slots[t, slot] = i
+
+    @kernel(module)
+    def rank(
+        start: int,
+        sorted_code: wp.array1d(dtype=Code),  # [M]
+        code: wp.array2d(dtype=Code),  # [tables, L]
+        shift: int,
+        slots: wp.array2d(dtype=wp.int32),  # [tables, capacity]
+        out: wp.array2d(dtype=wp.int32),  # [tables, L], out
+    ):
+        """Place of each listed code in the sorted list; a thread owns a table."""
+        t = wp.tid() + start
+        mask = slots.shape[1] - 1
+        for r in range(sorted_code.shape[0]):
+            wanted = sorted_code[r]
+            slot = first_slot(wanted, shift)
+            i = slots[t, slot]
+            while i >= 0 and not (code[t, i] == wanted):
+                slot = next_slot(slot, mask)
+                i = slots[t, slot]
+            if i >= 0:
+                out[t, i] = r
+
+    @kernel(module)
+    def renumber(
+        start: int,
+        number: wp.array1d(dtype=wp.int32),  # [L]
+        index: wp.array1d(dtype=wp.int32),  # [n], out: number[index]
+    ):
+        """Replace indices by their numbers; a thread owns an entry."""
+        i = wp.tid() + start
+        index[i] = number[index[i]]
+
+    @kernel(module)
+    def find(
+        start: int,
+        wanted: wp.array1d(dtype=Code),  # [Q]
+        code: wp.array1d(dtype=Code),  # [M]
+        shift: int,
+        slots: wp.array1d(dtype=wp.int32),  # [capacity]
+        out: wp.array1d(dtype=wp.int32),  # [Q], out, -1 where absent
+    ):
+        """Vertex of each code; a thread owns a query."""
+        q = wp.tid() + start
+        mask = slots.shape[0] - 1
+        slot = first_slot(wanted[q], shift)
+        i = slots[slot]
+        while i >= 0 and not (code[i] == wanted[q]):
+            slot = next_slot(slot, mask)
+            i = slots[slot]
+        out[q] = i
+
+    @kernel(module)
+    def claim(
+        start: int,
+        code: wp.array1d(dtype=Code),  # [n], with repetitions
+        shift: int,
+        slots: wp.array1d(dtype=wp.int32),  # [capacity >= 2 n], -1 before
+        owner: wp.array1d(dtype=wp.int32),  # [n], out: one index for all equal codes
+    ):
+        """Concurrent insertion by compare-and-swap; a thread owns a code.
+
+        For devices whose atomics are atomic: on the CPU it is right on one thread only.
+        """
+        i = wp.tid() + start
+        mask = slots.shape[0] - 1
+        slot = first_slot(code[i], shift)
+        held = wp.atomic_cas(slots, slot, -1, i)
+        while held >= 0 and not (code[held] == code[i]):
+            slot = next_slot(slot, mask)
+            held = wp.atomic_cas(slots, slot, -1, i)
+        if held < 0:
+            held = i
+        owner[i] = held
+
+    return SimpleNamespace(
+        module=module,
+        Code=Code,
+        insert=insert,
+        rank=rank,
+        renumber=renumber,
+        find=find,
+        claim=claim,
+    )

@@ -1,0 +1,168 @@
+"""Filters as functions of points: the lattice Gaussian, the exact one, and how far they differ."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from permutogeo.incidence import check_rows
+from permutogeo.lattice import Lattice
+
+NORMALIZATIONS = (None, "before", "after", "symmetric")
+
+# Added to the response to ones, so that a point that nothing reaches gives 0.
+EPSILON = 1e-20
+
+
+def gaussian_filter(
+    x: Tensor,
+    feature: Tensor,
+    batch: Tensor | None = None,
+    normalize: str | None = "after",
+) -> Tensor:
+    r"""Gaussian filter over features, on a permutohedral lattice in time linear in :math:`N`.
+
+    With :math:`K` the lattice's Gaussian of standard deviation 1 and :math:`n = K 1`, it computes
+    :math:`K x` (``None``), :math:`(K x) / n` (``"after"``), :math:`K (x / n)` (``"before"``) or
+    :math:`n^{-1/2} K n^{-1/2} x` (``"symmetric"``). Differentiable in both ``x`` and ``feature``.
+
+    Args:
+        x: Values at points.
+        feature: Coordinates of the points, divided by the standard deviations.
+        batch: Graph of each point; graphs do not mix.
+        normalize: ``None``, ``"before"``, ``"after"`` or ``"symmetric"``.
+
+    Shapes:
+        - x: :math:`(N, C)`
+        - feature: :math:`(N, d)`
+        - batch: :math:`(N)` int64
+        - output: :math:`(N, C)`
+
+    Example:
+
+        >>> feature = torch.rand(500, 2) * 5
+        >>> smooth = gaussian_filter(torch.rand(500, 1), feature)
+    """
+    _check_normalization(normalize)
+    lattice = Lattice.build(feature, batch)
+    check_rows("x", x, lattice.num_points, "points", lattice.code)
+    return _normalized(lambda y: lattice.slice(lattice.blur(lattice.splat(y))), x, normalize)
+
+
+def brute_force_filter(
+    x: Tensor,
+    feature: Tensor,
+    batch: Tensor | None = None,
+    normalize: str | None = "after",
+    rows: Tensor | None = None,
+) -> Tensor:
+    r"""The exact Gaussian filter, :math:`\sum_j e^{-|f_i - f_j|^2 / 2} x_j`, in :math:`O(N^2)`.
+
+    For checking :func:`gaussian_filter`, whose arguments it shares.
+
+    Args:
+        rows: Compute only these points' results.
+    """
+    _check_normalization(normalize)
+    check_rows("x", x, feature.shape[0], "points", feature)
+    rows = torch.arange(len(x), device=x.device) if rows is None else rows
+    if normalize in ("before", "symmetric"):
+        response = _gaussian_sum(torch.ones_like(x[:, :1]), feature, batch) + EPSILON
+        if normalize == "before":
+            return _gaussian_sum(x / response, feature, batch, rows)
+        return _gaussian_sum(x * response.rsqrt(), feature, batch, rows) * response[rows].rsqrt()
+    if normalize == "after":
+        both = _gaussian_sum(torch.cat([x, torch.ones_like(x[:, :1])], 1), feature, batch, rows)
+        return both[:, :-1] / (both[:, -1:] + EPSILON)
+    return _gaussian_sum(x, feature, batch, rows)
+
+
+@dataclass(frozen=True)
+class ApproximationReport:
+    """How close the lattice comes to the exact filter.
+
+    Args:
+        psnr: Peak signal-to-noise ratio in dB; the peak is the range of ``x``.
+        max_error: Largest absolute difference.
+        num_checked: Points compared.
+        num_points: Points filtered.
+        num_vertices: Vertices of the lattice.
+    """
+
+    psnr: float
+    max_error: float
+    num_checked: int
+    num_points: int
+    num_vertices: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.psnr:.1f} dB against the exact filter, largest error {self.max_error:.3g} "
+            f"({self.num_checked} of {self.num_points} points, {self.num_vertices} vertices)"
+        )
+
+
+def approximation_report(
+    x: Tensor, feature: Tensor, batch: Tensor | None = None, samples: int = 4096, seed: int = 0
+) -> ApproximationReport:
+    """Compare :func:`gaussian_filter`, normalized after, with the exact filter.
+
+    Args:
+        samples: How many points, drawn at random, are compared: each costs a pass over all.
+
+    Example:
+
+        >>> print(approximation_report(torch.ones(100, 1), torch.rand(100, 2)).num_checked)
+        100
+    """
+    lattice = Lattice.build(feature, batch)
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randperm(len(x), generator=generator)[:samples].to(x.device)
+    smooth = _normalized(lambda y: lattice.slice(lattice.blur(lattice.splat(y))), x, "after")
+    error = (smooth[rows] - brute_force_filter(x, feature, batch, "after", rows)).double()
+    peak = float(x.max() - x.min()) if x.numel() else 0.0
+    mean_square = float(error.square().mean()) if error.numel() else 0.0
+    psnr = 10 * math.log10(peak**2 / mean_square) if mean_square > 0 and peak > 0 else math.inf
+    largest = float(error.abs().max()) if error.numel() else 0.0
+    return ApproximationReport(psnr, largest, len(rows), len(x), lattice.num_vertices)
+
+
+def _normalized(kernel, x: Tensor, normalize: str | None) -> Tensor:
+    """Apply ``kernel`` with one of the normalizations by its response to ones."""
+    ones = torch.ones_like(x[:, :1])
+    if normalize is None:
+        return kernel(x)
+    if normalize == "after":
+        both = kernel(torch.cat([x, ones], 1))
+        return both[:, :-1] / (both[:, -1:] + EPSILON)
+    response = kernel(ones) + EPSILON
+    if normalize == "before":
+        return kernel(x / response)
+    return kernel(x * response.rsqrt()) * response.rsqrt()
+
+
+def _gaussian_sum(
+    x: Tensor, feature: Tensor, batch: Tensor | None, rows: Tensor | None = None
+) -> Tensor:
+    """Rows of the exact kernel times ``x``, some at a time."""
+    rows = torch.arange(len(feature), device=feature.device) if rows is None else rows
+    chunk = max(1, 2**22 // max(1, len(feature)))
+    parts = []
+    for part in rows.split(chunk):
+        # Not the expanded square, which loses small distances to rounding.
+        weight = torch.cdist(feature[part], feature, compute_mode="donot_use_mm_for_euclid_dist")
+        weight = torch.exp(-0.5 * weight.square()).to(x.dtype)
+        if batch is not None:
+            weight = weight * (batch[part, None] == batch[None, :])
+        parts.append(weight @ x)
+    return torch.cat(parts) if parts else x.new_empty(0, x.shape[1])
+
+
+def _check_normalization(normalize: str | None) -> None:
+    if normalize not in NORMALIZATIONS:
+        raise ValueError(
+            f"Expected 'normalize' to be None, 'before', 'after' or 'symmetric' (got {normalize!r})"
+        )

@@ -1,0 +1,466 @@
+"""The lattice: topology over points, built once and used by every layer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from permutogeo import ops, stencils
+from permutogeo.incidence import Incidence, check_rows
+from permutogeo.ops import box as boxes
+
+GAUSSIAN_TAPS = (0.5, 1.0, 0.5)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Lattice:
+    r"""A sparse permutohedral lattice laid over points, after `"Learning Sparse High Dimensional
+    Filters: Image Filtering, Dense CRFs and Bilateral Neural Networks"
+    <https://arxiv.org/abs/1503.04949>`_.
+
+    Each point lies in one simplex of the lattice; the corners of those simplices are its vertices,
+    and only they exist. Values move from points to vertices (:meth:`splat`), are filtered there
+    (:meth:`blur`, :meth:`convolve`) and move back (:meth:`slice`). Vertices are numbered by graph
+    and then by position, whatever the order of the points.
+
+    Make one with :meth:`build` or :meth:`build_bipartite`.
+
+    Example:
+
+        >>> feature = torch.tensor([[0.0, 0.0], [0.3, 0.1], [5.0, 5.0]])
+        >>> lattice = Lattice.build(feature)
+        >>> lattice
+        Lattice(dim=2, num_points=3, num_vertices=6)
+        >>> lattice.slice(lattice.blur(lattice.splat(torch.ones(3, 1)))).shape
+        torch.Size([3, 1])
+    """
+
+    feature: Tensor
+    batch: Tensor | None
+    incidence: Incidence
+    code: Tensor
+    box: Tensor
+    taps: tuple[float, ...] = GAUSSIAN_TAPS
+    # The other points that a bipartite lattice was built over: feature and batch.
+    others: tuple[Tensor, Tensor | None] | None = None
+    _cache: dict[Any, Any] = field(default_factory=dict)
+
+    @classmethod
+    def build(
+        cls, feature: Tensor, batch: Tensor | None = None, taps: Sequence[float] = GAUSSIAN_TAPS
+    ) -> Lattice:
+        """Lay a lattice over points.
+
+        Args:
+            feature: Coordinates of the points, divided by their bandwidths.
+            batch: Graph of each point, in any order; graphs never share a vertex.
+            taps: The blur along each axis: symmetric, of odd length. The lattice is scaled so that
+                its Gaussian has standard deviation 1 in feature units.
+
+        Shapes:
+            - feature: :math:`(N, d)`
+            - batch: :math:`(N)` int64
+        """
+        feature = _check_points("feature", feature, "batch", batch)
+        taps = _check_taps(taps)
+        weight, vertex, code, box = ops.build(feature, batch, _variance(taps))
+        incidence = Incidence(vertex, weight, code.shape[0], complete=True)
+        return cls(feature, batch, incidence, code, box, taps)
+
+    @classmethod
+    def build_bipartite(
+        cls,
+        feature_src: Tensor,
+        feature_dst: Tensor,
+        batch_src: Tensor | None = None,
+        batch_dst: Tensor | None = None,
+        taps: Sequence[float] = GAUSSIAN_TAPS,
+    ) -> tuple[Lattice, Incidence]:
+        """Lay one lattice over input and output points, so that every corner that an output point
+        reads exists.
+
+        Returns:
+            The lattice, whose points are the input points, and where the output points lie on it,
+            for ``lattice.slice(values, at=...)``.
+
+        Shapes:
+            - feature_src: :math:`(N, d)`, feature_dst: :math:`(N', d)`
+            - batch_src: :math:`(N)`, batch_dst: :math:`(N')` int64, both or neither
+        """
+        feature_src = _check_points("feature_src", feature_src, "batch_src", batch_src)
+        feature_dst = _check_points("feature_dst", feature_dst, "batch_dst", batch_dst)
+        _check_alike("feature_dst", feature_dst, feature_src)
+        if (batch_src is None) != (batch_dst is None):
+            missing = "batch_src" if batch_src is None else "batch_dst"
+            raise ValueError(
+                f"Expected both 'batch_src' and 'batch_dst', or neither (no {missing})"
+            )
+        feature = torch.cat([feature_src, feature_dst.to(feature_src.dtype)])
+        batch = torch.cat([batch_src, batch_dst]) if batch_src is not None else None
+        both = cls.build(feature, batch, taps)
+        weight, vertex = both.weight, both.vertex
+        sizes = [len(feature_src), len(feature_dst)]
+        (w_src, w_dst), (v_src, v_dst) = weight.split(sizes), vertex.split(sizes)
+        lattice = cls(
+            feature_src,
+            batch_src,
+            Incidence(v_src, w_src, both.num_vertices, complete=True),
+            both.code,
+            both.box,
+            both.taps,
+            (feature_dst, batch_dst),
+        )
+        return lattice, Incidence(v_dst, w_dst, both.num_vertices, complete=True)
+
+    @property
+    def dim(self) -> int:
+        """Feature dimension ``d``; a simplex has ``d + 1`` corners."""
+        return self.feature.shape[1]
+
+    @property
+    def num_points(self) -> int:
+        return self.incidence.num_points
+
+    @property
+    def num_vertices(self) -> int:
+        return self.incidence.num_vertices
+
+    @property
+    def device(self) -> torch.device:
+        return self.code.device
+
+    @property
+    def vertex(self) -> Tensor:
+        """Vertex of each corner of each point, ``[N, d + 1]`` int32."""
+        return self.incidence.vertex
+
+    @property
+    def weight(self) -> Tensor:
+        """Barycentric weight of each corner, ``[N, d + 1]``, differentiable in the features."""
+        return self.incidence.weight
+
+    @property
+    def key(self) -> Tensor:
+        """Lattice coordinates of the vertices, the first ``d`` of ``d + 1``, ``[M, d]`` int32."""
+        grid = self._coordinate()[:, :-1]
+        return ((self.dim + 1) * grid - grid.sum(1, keepdim=True)).to(torch.int32)
+
+    @property
+    def vertex_batch(self) -> Tensor:
+        """Graph of each vertex, ascending, ``[M]`` int64."""
+        return self._coordinate()[:, -1]
+
+    def splat(self, x: Tensor, at: Incidence | None = None) -> Tensor:
+        """Values at points ``[N, C]`` to values at vertices ``[M, C]``.
+
+        Args:
+            at: Other points than the lattice's own, from :meth:`locate`.
+        """
+        return self._incidence(at).splat(x)
+
+    def slice(self, values: Tensor, at: Incidence | None = None) -> Tensor:
+        """Values at vertices ``[M, C]`` to values at points ``[N, C]``, the transpose of splat.
+
+        Args:
+            at: Other points than the lattice's own, from :meth:`locate`, :meth:`build_bipartite` or
+                :meth:`coarsen`. Corners that are not on the lattice read 0.
+        """
+        return self._incidence(at).slice(values)
+
+    def locate(self, feature: Tensor, batch: Tensor | None = None) -> Incidence:
+        """Where other points lie on this lattice; differentiable in ``feature``."""
+        feature = _check_points("feature", feature, "batch", batch)
+        _check_alike("feature", feature, self.feature)
+        slots = self._once("slots", lambda: ops.hash_codes(self.code))
+        weight, vertex = ops.locate(
+            feature, batch, self.code, self.box, slots, _variance(self.taps)
+        )
+        return Incidence(vertex, weight, self.num_vertices)
+
+    def neighbors(self, radius: int = 1, dilation: int = 1, stencil: str = "full") -> Tensor:
+        """The vertex at each offset of a stencil from each vertex, ``-1`` where there is none.
+
+        Args:
+            radius: Size of the neighborhood.
+            dilation: Factor on the offsets.
+            stencil: ``"full"``, or ``"axis"`` for the points on the axes alone.
+
+        Shapes:
+            - output: :math:`(M, K)` int32, in the order of :func:`permutogeo.stencil`
+        """
+        if dilation < 1:
+            raise ValueError(f"Expected 'dilation' of at least 1 (got {dilation})")
+        offset = stencils.grid_offsets(self.dim, radius, dilation, stencil)
+        self._check_memory(len(offset), radius, stencil)
+        return self._once(
+            ("neighbors", radius, dilation, stencil),
+            lambda: ops.neighbors(
+                self.code, self.box, offset.to(self.device), self._opposite(radius, stencil)
+            ),
+        )
+
+    def blur(self, values: Tensor, transpose: bool = False) -> Tensor:
+        """The separable Gaussian on vertices ``[M, C]``, axis after axis.
+
+        Args:
+            transpose: Run the axes in reverse, which is the transpose.
+        """
+        check_rows("values", values, self.num_vertices, "vertices", self.code)
+        radius, centre = len(self.taps) // 2, len(self.taps) // 2
+        neighbors = self.neighbors(radius, stencil="axis")
+        column = stencils.axis_columns(self.dim, radius).to(self.device)
+        # Divided by the response at the centre: taps can return there only if all are equal.
+        gain = sum(tap ** (self.dim + 1) for tap in self.taps) ** (-1.0 / (self.dim + 1))
+        side = [tap for tap in self.taps[centre + 1 :] for _ in range(2)]
+        tap = torch.tensor([self.taps[centre], *side], dtype=torch.float64, device=self.device)
+        working = values if values.dtype == torch.float64 else values.float()
+        return ops.blur(working, neighbors, column, gain * tap, transpose).to(values.dtype)
+
+    def convolve(
+        self,
+        values: Tensor,
+        filter_weight: Tensor,
+        radius: int = 1,
+        groups: int = 1,
+        dilation: int = 1,
+        stencil: str = "full",
+        shared: bool = False,
+    ) -> Tensor:
+        r"""Convolve values at vertices with a learned filter.
+
+        .. math::
+            \text{out}_v = \sum_k \text{values}_{v + \text{offset}_k} \, \text{filter}_k
+
+        where vertices that do not exist count as zero.
+
+        Args:
+            values: Values at vertices.
+            filter_weight: Filter bank, or one scalar filter if ``shared``.
+            radius: Size of the neighborhood.
+            groups: Blocked connections from input to output channels.
+            dilation: Factor on the offsets.
+            stencil: ``"full"`` or ``"axis"``.
+            shared: Apply one scalar filter to all channels.
+
+        Shapes:
+            - values: :math:`(M, C_{in})`
+            - filter_weight: :math:`(K, C_{in} / groups, C_{out})`, or :math:`(K)`
+            - output: :math:`(M, C_{out})`
+        """
+        check_rows("values", values, self.num_vertices, "vertices", self.code)
+        taps = stencils.num_taps(self.dim, radius, stencil)
+        _check_filter(filter_weight, taps, values, groups, shared)
+        neighbors = self.neighbors(radius, dilation, stencil)
+        opposite = self._opposite(radius, stencil)
+        dtype = torch.promote_types(values.dtype, filter_weight.dtype)
+        working = torch.float64 if dtype == torch.float64 else torch.float32
+        values, filter_weight = values.to(working), filter_weight.to(working)
+        if shared or (groups == values.shape[1] == filter_weight.shape[2]):
+            channelwise = filter_weight.reshape(taps, -1)
+            out = ops.convolve_channelwise(values, channelwise, neighbors, opposite)
+        else:
+            out = ops.convolve(values, filter_weight, neighbors, opposite, groups)
+        return out.to(dtype)
+
+    def coarsen(self) -> tuple[Lattice, Incidence]:
+        """The lattice of half the resolution, that of ``feature / 2``, and the map between the two.
+
+        Each vertex of this lattice lies on the coarse one half way between two vertices, or on one.
+
+        Returns:
+            The coarse lattice, and where this lattice's vertices lie on it:
+            ``coarse.splat(values, at=at)`` takes values to the coarse lattice, and
+            ``coarse.slice(values, at=at)`` takes them back.
+        """
+        if self.others is None:
+            coarse = Lattice.build(self.feature / 2, self.batch, self.taps)
+        else:
+            feature, batch = self.others
+            coarse, _ = Lattice.build_bipartite(
+                self.feature / 2, feature / 2, self.batch, batch, self.taps
+            )
+        coordinate = self._coordinate()
+        grid, graph = coordinate[:, :-1], coordinate[:, -1:]
+        below = torch.cat([grid.div(2, rounding_mode="floor"), graph], 1)
+        above = torch.cat([-(-grid).div(2, rounding_mode="floor"), graph], 1)
+        vertex = torch.stack([coarse._find(below), coarse._find(above)], 1)
+        weight = self.weight.new_full(vertex.shape, 0.5)
+        return coarse, Incidence(vertex, weight, coarse.num_vertices)
+
+    def incidence_graph(self) -> tuple[Tensor, Tensor]:
+        """The edges from points to vertices, for any PyG layer on a bipartite graph.
+
+        Shapes:
+            - edge_index: :math:`(2, N (d + 1))` int64, points above, vertices below
+            - edge_weight: :math:`(N (d + 1))`, differentiable in the features
+        """
+        point = torch.arange(self.num_points, device=self.device).repeat_interleave(self.dim + 1)
+        return torch.stack([point, self.vertex.reshape(-1).long()]), self.weight.reshape(-1)
+
+    def neighbor_graph(
+        self, radius: int = 1, dilation: int = 1, stencil: str = "full"
+    ) -> tuple[Tensor, Tensor]:
+        """The edges between vertices, for any PyG layer with edge types.
+
+        Shapes:
+            - edge_index: :math:`(2, E)` int64; the source is the vertex at offset ``edge_type`` of
+              the target
+            - edge_type: :math:`(E)` int64
+        """
+        neighbors = self.neighbors(radius, dilation, stencil)
+        target, edge_type = (neighbors >= 0).nonzero(as_tuple=True)
+        return torch.stack([neighbors[target, edge_type].long(), target]), edge_type
+
+    def to(self, device: torch.device | str) -> Lattice:
+        """The same lattice on another device."""
+        others = self.others and tuple(x if x is None else x.to(device) for x in self.others)
+        return Lattice(
+            self.feature.to(device),
+            None if self.batch is None else self.batch.to(device),
+            self.incidence.to(device),
+            self.code.to(device),
+            self.box.to(device),
+            self.taps,
+            others,
+        )
+
+    def __repr__(self) -> str:
+        parts = [f"dim={self.dim}", f"num_points={self.num_points}"]
+        parts.append(f"num_vertices={self.num_vertices}")
+        if self.batch is not None:
+            parts.append(f"num_graphs={int(self.box[-1, 1])}")
+        if self.taps != GAUSSIAN_TAPS:
+            parts.append(f"taps={self.taps}")
+        if self.device.type != "cpu":
+            parts.append(f"device={self.device}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def _incidence(self, at: Incidence | None) -> Incidence:
+        if at is None:
+            return self.incidence
+        if not isinstance(at, Incidence):
+            raise TypeError(f"Expected 'at' to be an Incidence (got {type(at).__name__})")
+        if not torch.compiler.is_compiling() and at.num_vertices != self.num_vertices:
+            raise ValueError(
+                f"Expected 'at' on this lattice of {self.num_vertices} vertices "
+                f"(got one on a lattice of {at.num_vertices})"
+            )
+        return at
+
+    def _coordinate(self) -> Tensor:
+        """Grid coordinates of the vertices and their graph, ``[M, d + 1]``."""
+        return self._once("coordinate", lambda: boxes.decode(self.code, self.box))
+
+    def _opposite(self, radius: int, stencil: str) -> Tensor:
+        """For each offset of a stencil the index of its negative."""
+        return self._once(
+            ("opposite", radius, stencil),
+            lambda: stencils.opposite(self.dim, radius, stencil).to(self.device),
+        )
+
+    def _find(self, coordinate: Tensor) -> Tensor:
+        """Vertices at grid coordinates ``[n, d + 1]``, ``-1`` where there is none."""
+        slots = self._once("slots", lambda: ops.hash_codes(self.code))
+        vertex = ops.find(boxes.encode(coordinate, self.box), self.code, slots)
+        return vertex.masked_fill(~boxes.contains(coordinate, self.box), -1)
+
+    def _once(self, name: Any, make: Any) -> Any:
+        if name not in self._cache:
+            self._cache[name] = make()
+        return self._cache[name]
+
+    def _check_memory(self, taps: int, radius: int, stencil: str) -> None:
+        if torch.compiler.is_compiling():
+            return
+        needed, available = 4 * taps * self.num_vertices, _memory(self.device)
+        if needed > available:
+            raise ValueError(
+                f"A stencil of radius {radius} has {taps} taps in {self.dim} dimensions: the "
+                f"neighbors of {self.num_vertices} vertices would take {needed / 2**30:.0f} GiB of "
+                f"{available / 2**30:.0f}; use stencil='axis' or a smaller radius"
+            )
+
+
+def _check_points(name: str, feature: Tensor, batch_name: str, batch: Tensor | None) -> Tensor:
+    """Raise unless ``feature`` and ``batch`` describe points; returns features to compute with."""
+    if not isinstance(feature, Tensor):
+        raise TypeError(f"Expected '{name}' to be a tensor (got {type(feature).__name__})")
+    if feature.dim() != 2 or feature.shape[1] < 1:
+        raise ValueError(f"Expected '{name}' of shape [N, d] (got {list(feature.shape)})")
+    if not feature.is_floating_point():
+        raise TypeError(f"Expected '{name}' of a floating-point type (got {feature.dtype})")
+    if batch is not None:
+        if not isinstance(batch, Tensor) or batch.dtype != torch.int64:
+            kind = batch.dtype if isinstance(batch, Tensor) else type(batch).__name__
+            raise TypeError(f"Expected '{batch_name}' to be an int64 tensor (got {kind})")
+        if batch.dim() != 1 or batch.shape[0] != feature.shape[0]:
+            raise ValueError(
+                f"Expected '{batch_name}' of shape [{feature.shape[0]}], one entry for each row of "
+                f"'{name}' (got {list(batch.shape)})"
+            )
+        if batch.device != feature.device:
+            raise ValueError(
+                f"Expected '{batch_name}' on the device of '{name}', {feature.device} "
+                f"(got {batch.device})"
+            )
+    return feature if feature.dtype == torch.float64 else feature.float()
+
+
+def _check_alike(name: str, feature: Tensor, like: Tensor) -> None:
+    if feature.shape[1] != like.shape[1]:
+        raise ValueError(
+            f"Expected '{name}' of shape [N, {like.shape[1]}] like the lattice's other points "
+            f"(got {list(feature.shape)})"
+        )
+    if feature.device != like.device:
+        raise ValueError(f"Expected '{name}' on {like.device} (got {feature.device})")
+
+
+def _check_taps(taps: Sequence[float]) -> tuple[float, ...]:
+    taps = tuple(float(tap) for tap in taps)
+    if len(taps) % 2 == 0 or taps != taps[::-1] or sum(taps) <= 0 or min(taps) < 0:
+        raise ValueError(
+            f"Expected 'taps' of odd length, symmetric and not negative (got {list(taps)})"
+        )
+    return taps
+
+
+def _variance(taps: tuple[float, ...]) -> float:
+    centre = len(taps) // 2
+    return sum(tap * (i - centre) ** 2 for i, tap in enumerate(taps)) / sum(taps)
+
+
+def _check_filter(weight: Tensor, taps: int, values: Tensor, groups: int, shared: bool) -> None:
+    channels = values.shape[1]
+    if groups < 1 or channels % groups:
+        raise ValueError(f"Expected 'groups' to divide the {channels} channels (got {groups})")
+    if not isinstance(weight, Tensor) or not weight.is_floating_point():
+        raise TypeError(
+            f"Expected 'filter_weight' to be a floating-point tensor "
+            f"(got {getattr(weight, 'dtype', type(weight).__name__)})"
+        )
+    if shared:
+        expected, right = f"[{taps}]", weight.shape == (taps,)
+    else:
+        expected = f"[{taps}, {channels // groups}, C_out]"
+        right = weight.dim() == 3 and weight.shape[:2] == (taps, channels // groups)
+    if not right:
+        raise ValueError(f"Expected 'filter_weight' of shape {expected} (got {list(weight.shape)})")
+    if not shared and weight.shape[2] % groups:
+        raise ValueError(
+            f"Expected 'groups' to divide the {weight.shape[2]} output channels (got {groups})"
+        )
+    if weight.device != values.device:
+        raise ValueError(f"Expected 'filter_weight' on {values.device} (got {weight.device})")
+
+
+def _memory(device: torch.device) -> int:
+    """Bytes of memory that the device has in all."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[1]
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,187 @@
+"""Learned filter banks on the lattice: neighbors gathered in chunks, and a dense product for each.
+
+``convolve`` and ``correlate`` are two derivatives of one form, ``sum_vk values_{neighbor_k(v)} @
+filter_k @ grad_v``; the third, in ``values``, is a convolution too, since the stencil contains
+with every offset its negative (``opposite``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from permutogeo import _threads, _warp
+from permutogeo.kernels import convolve as kernels
+from permutogeo.ops import workspace
+from permutogeo.ops._library import define
+from permutogeo.ops.rows import with_zero_row
+from permutogeo.ops.splat import combine
+
+ops = torch.ops.permutogeo
+
+# A chunk of gathered rows stays in a core's cache.
+_CHUNK_BYTES = 2 * 2**20
+_CUDA_CHUNK_BYTES = 64 * 2**20
+# Partial sums of the filter's gradient, whatever the number of threads.
+_PARTIAL_SUMS = 8
+
+
+class _Gather:
+    """Neighbors' values of a range of vertices, as the rows of a matrix for each group."""
+
+    def __init__(self, values: torch.Tensor, neighbors: torch.Tensor, groups: int):
+        self.values = with_zero_row(values)
+        self.neighbors = neighbors.contiguous()
+        self.groups = groups
+        taps, channels = neighbors.shape[1], values.shape[1]
+        self.row = taps * channels
+        self.run = _warp.kernels(kernels.make_gather, values.dtype, device=values.device)
+        size = _CHUNK_BYTES if values.device.type == "cpu" else _CUDA_CHUNK_BYTES
+        row_bytes = max(1, self.row * values.element_size())
+        bound = workspace.get_workspace()
+        self.chunk = max(1, min(size, bound) // row_bytes)
+        self.workers = max(1, bound // (self.chunk * row_bytes))
+
+    def chunks(self) -> list[tuple[int, int]]:
+        count = len(self.neighbors)
+        return [(i, min(i + self.chunk, count)) for i in range(0, count, self.chunk)]
+
+    def buffer(self) -> torch.Tensor:
+        rows = min(self.chunk, len(self.neighbors)) * self.neighbors.shape[1]
+        return self.values.new_empty(rows, self.values.shape[1])
+
+    def __call__(self, first: int, last: int, buffer: torch.Tensor) -> torch.Tensor:
+        """The matrices ``[groups, last - first, K C / groups]``; they may share ``buffer``."""
+        taps = self.neighbors.shape[1]
+        part = buffer[: (last - first) * taps]
+        _warp.launch(
+            self.run.gather,
+            last - first,
+            first,
+            _warp.array(self.neighbors, 2),
+            *_warp.rows(self.values),
+            *_warp.rows(part),
+            device=self.values.device,
+        )
+        if self.groups == 1:
+            return part.view(1, last - first, self.row)
+        by_group = part.view(last - first, taps, self.groups, -1).permute(2, 0, 1, 3)
+        return by_group.reshape(self.groups, last - first, self.row // self.groups)
+
+
+def _convolve(values, filter, neighbors, opposite, groups):
+    taps, _, out_channels = filter.shape
+    out = _warp.empty(len(neighbors), out_channels, dtype=values.dtype, device=values.device)
+    if out.numel() == 0 or filter.numel() == 0:
+        return out.zero_()
+    gather = _Gather(values, neighbors, groups)
+    # [groups, K C_in / groups, C_out / groups]
+    matrix = filter.detach().view(taps, -1, groups, out_channels // groups).permute(2, 0, 1, 3)
+    matrix = matrix.reshape(groups, -1, out_channels // groups)
+
+    def work(chunks: Iterator[tuple[int, int]]) -> None:
+        buffer = gather.buffer()
+        with torch.no_grad():
+            for first, last in chunks:
+                rows = gather(first, last, buffer)
+                if groups == 1:
+                    torch.mm(rows[0], matrix[0], out=out[first:last])
+                else:
+                    product = torch.bmm(rows, matrix).transpose(0, 1)
+                    out[first:last] = product.reshape(last - first, out_channels)
+
+    _in_workers(work, gather.chunks(), gather)
+    return out
+
+
+def _correlate(values, grad, neighbors, opposite, groups):
+    taps, channels, out_channels = neighbors.shape[1], values.shape[1], grad.shape[1]
+    width = channels // groups
+    shape = (groups, taps * width, out_channels // groups)
+    if values.numel() == 0 or grad.numel() == 0:
+        return values.new_zeros(taps, width, out_channels)
+    gather = _Gather(values, neighbors, groups)
+    grads = grad.detach().contiguous().view(-1, groups, out_channels // groups).transpose(0, 1)
+    chunks = gather.chunks()
+    parts = min(_PARTIAL_SUMS, len(chunks))
+    sums = values.new_zeros(parts, *shape)
+
+    def work(mine: Iterator[int]) -> None:
+        buffer = gather.buffer()
+        with torch.no_grad():
+            for part in mine:
+                for first, last in chunks[part::parts]:
+                    rows = gather(first, last, buffer)
+                    sums[part].baddbmm_(rows.transpose(1, 2), grads[:, first:last])
+
+    _in_workers(work, list(range(parts)), gather)
+    total = combine(sums).view(groups, taps, width, out_channels // groups)
+    return total.permute(1, 2, 0, 3).reshape(taps, width, out_channels)
+
+
+def _in_workers(work: Any, items: list, gather: _Gather) -> None:
+    """Let each worker take items in turn, with as many workers as the working memory allows."""
+    pending = iter(items)
+    workers = min(_threads.count(), gather.workers, len(items))
+    if gather.values.device.type != "cpu":
+        workers = 1
+    _warp.run([lambda: work(pending)] * workers)
+
+
+def _transposed(filter: torch.Tensor, opposite: torch.Tensor, groups: int) -> torch.Tensor:
+    """The filter of the adjoint: each tap at its opposite, its channels exchanged."""
+    taps, width, out_channels = filter.shape
+    grouped = filter.index_select(0, opposite).view(taps, width, groups, out_channels // groups)
+    return grouped.permute(0, 3, 2, 1).reshape(taps, out_channels // groups, groups * width)
+
+
+def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+    *tensors, ctx.groups = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _backward_convolve(ctx: Any, grad: torch.Tensor) -> tuple:
+    values, filter, neighbors, opposite = ctx.saved_tensors
+    grad_values = grad_filter = None
+    if ctx.needs_input_grad[0]:
+        adjoint = _transposed(filter, opposite, ctx.groups)
+        grad_values = ops.convolve(grad, adjoint, neighbors, opposite, ctx.groups)
+    if ctx.needs_input_grad[1]:
+        grad_filter = ops.correlate(values, grad, neighbors, opposite, ctx.groups)
+    return grad_values, grad_filter, None, None, None
+
+
+def _backward_correlate(ctx: Any, grad: torch.Tensor) -> tuple:
+    values, other, neighbors, opposite = ctx.saved_tensors
+    grad_values = grad_other = None
+    if ctx.needs_input_grad[0]:
+        adjoint = _transposed(grad, opposite, ctx.groups)
+        grad_values = ops.convolve(other, adjoint, neighbors, opposite, ctx.groups)
+    if ctx.needs_input_grad[1]:
+        grad_other = ops.convolve(values, grad, neighbors, opposite, ctx.groups)
+    return grad_values, grad_other, None, None, None
+
+
+convolve = define(
+    "convolve(Tensor values, Tensor filter, Tensor neighbors, Tensor opposite, int groups)"
+    " -> Tensor",
+    _convolve,
+    lambda values, filter, neighbors, opposite, groups: values.new_empty(
+        values.shape[0], filter.shape[2]
+    ),
+    save=_save,
+    backward=_backward_convolve,
+)
+
+correlate = define(
+    "correlate(Tensor values, Tensor grad, Tensor neighbors, Tensor opposite, int groups)"
+    " -> Tensor",
+    _correlate,
+    lambda values, grad, neighbors, opposite, groups: values.new_empty(
+        neighbors.shape[1], values.shape[1] // groups, grad.shape[1]
+    ),
+    save=_save,
+    backward=_backward_correlate,
+)

@@ -1,0 +1,47 @@
+"""Inner products of points and their vertices: the derivative in the weights, see ``slice``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from permutogeo import _warp
+from permutogeo.kernels import dot as kernels
+from permutogeo.ops._library import define
+
+ops = torch.ops.permutogeo
+
+
+def _dot(x, values, vertex, order, begin):
+    device = x.device
+    out = _warp.empty(*vertex.shape, dtype=x.dtype, device=device)
+    x, values, vertex = x.detach().contiguous(), values.detach().contiguous(), vertex.contiguous()
+    run = _warp.kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
+    described = (*_warp.rows(x), *_warp.rows(values), _warp.array(out, 1))
+    _warp.launch(run.inner, len(x), _warp.array(vertex, 1), *described, device=device)
+    return out
+
+
+def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+    ctx.num_vertices = inputs[1].shape[0]
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> tuple:
+    x, values, vertex, *by_vertex = ctx.saved_tensors
+    grad_x = grad_values = None
+    if ctx.needs_input_grad[0]:
+        grad_x = ops.slice(values, grad, vertex, *by_vertex)
+    if ctx.needs_input_grad[1]:
+        grad_values = ops.splat(x, grad, vertex, ctx.num_vertices, *by_vertex)
+    return grad_x, grad_values, None, None, None
+
+
+dot = define(
+    "dot(Tensor x, Tensor values, Tensor vertex, Tensor? order, Tensor? begin) -> Tensor",
+    _dot,
+    lambda x, values, vertex, order, begin: x.new_empty(vertex.shape),
+    save=_save,
+    backward=_backward,
+)

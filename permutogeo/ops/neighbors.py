@@ -1,0 +1,51 @@
+"""Neighbors of all vertices at all offsets of a stencil."""
+
+from __future__ import annotations
+
+import torch
+
+from permutogeo import _warp
+from permutogeo.kernels import neighbors as kernels
+from permutogeo.ops import box as boxes
+from permutogeo.ops._library import define
+
+
+def _neighbors(
+    code: torch.Tensor, box: torch.Tensor, offset: torch.Tensor, opposite: torch.Tensor
+) -> torch.Tensor:
+    """Offsets are ``[K, d]`` in grid coordinates, the centre first; each has its opposite."""
+    device = code.device
+    out = _warp.empty(len(code), len(offset), dtype=torch.int32, device=device).fill_(-1)
+    out[:, 0] = torch.arange(len(code), dtype=torch.int32, device=device)
+    index = torch.arange(len(offset), device=device)
+    half = index < opposite
+    if len(code) == 0 or len(offset) == 1:
+        return out
+    column = torch.stack([index[half], opposite[half]], 1).to(torch.int32)
+    offset = offset[half]
+    reach = int(offset.abs().max())
+    if reach > boxes.PADDING:
+        # Past the padding, offsets would carry from one coordinate into the next.
+        wider = boxes.pad(box, reach).to(device)
+        code, box = boxes.encode(boxes.decode(code, box), wider).contiguous(), wider
+    step = (offset.unsqueeze(-1) * box[:-1, 2:]).sum(1).contiguous()
+    run = _warp.kernels(kernels.make, code.shape[1], device=device)
+    _warp.launch(
+        run.merge,
+        -(-len(code) // kernels.BLOCK),
+        *(_warp.array(code, 1), _warp.array(step, 1)),
+        *(_warp.array(column, 2), _warp.array(out, 2)),
+        device=device,
+        inner=(len(offset),),
+        grain=4,
+    )
+    return out
+
+
+neighbors = define(
+    "neighbors(Tensor code, Tensor box, Tensor offset, Tensor opposite) -> Tensor",
+    _neighbors,
+    lambda code, box, offset, opposite: code.new_empty(
+        code.shape[0], offset.shape[0], dtype=torch.int32
+    ),
+)

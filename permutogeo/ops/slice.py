@@ -1,0 +1,58 @@
+"""Values at vertices to values at points.
+
+``splat``, ``slice`` and ``dot`` are the three derivatives of one form, ``sum_ik weight_ik <x_i,
+values_{vertex_ik}>``, in ``values``, ``x`` and ``weight``: the gradient of each is made of the
+other two. ``order`` and ``begin`` are the incidence by vertex (``transpose``), which the splat
+among them may need.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from permutogeo import _warp
+from permutogeo.kernels import slice as kernels
+from permutogeo.ops._library import define
+
+ops = torch.ops.permutogeo
+
+
+def _slice(values, weight, vertex, order, begin):
+    device = values.device
+    count, corners = vertex.shape
+    out = _warp.empty(count, values.shape[1], dtype=values.dtype, device=device)
+    values, weight = values.detach().contiguous(), weight.detach().contiguous()
+    vertex = vertex.contiguous()
+    run = _warp.kernels(kernels.make, corners, values.dtype, device=device)
+    described = (_warp.array(vertex, 1), _warp.array(weight, 1))
+    _warp.launch(
+        run.gather, count, *described, *_warp.rows(values), *_warp.rows(out), device=device
+    )
+    return out
+
+
+def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+    ctx.num_vertices = inputs[0].shape[0]
+
+
+def _backward(ctx: Any, grad: torch.Tensor) -> tuple:
+    values, weight, *incidence = ctx.saved_tensors
+    grad_values = grad_weight = None
+    if ctx.needs_input_grad[0]:
+        vertex, *by_vertex = incidence
+        grad_values = ops.splat(grad, weight, vertex, ctx.num_vertices, *by_vertex)
+    if ctx.needs_input_grad[1]:
+        grad_weight = ops.dot(grad, values, *incidence)
+    return grad_values, grad_weight, None, None, None
+
+
+slice = define(
+    "slice(Tensor values, Tensor weight, Tensor vertex, Tensor? order, Tensor? begin) -> Tensor",
+    _slice,
+    lambda values, weight, vertex, order, begin: values.new_empty(vertex.shape[0], values.shape[1]),
+    save=_save,
+    backward=_backward,
+)

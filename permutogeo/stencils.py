@@ -1,0 +1,123 @@
+"""Stencils: which lattice points a filter reads around a vertex, and in which order."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+
+import numpy as np
+import torch
+
+# More would not fit anywhere: a filter of so many taps has millions of weights.
+MAX_TAPS = 2**20
+
+
+def stencil(dim: int, radius: int = 1) -> torch.Tensor:
+    r"""Offsets of the full stencil, in the order of the weights of a filter.
+
+    All :math:`c \in \{0..s\}^{d+1}` with :math:`\min c = 0`, the last axis innermost; the offset is
+    :math:`(d + 1) c - \sum c`. The first is the centre.
+
+    Args:
+        dim: Feature dimension :math:`d`.
+        radius: Neighborhood size :math:`s`.
+
+    Shapes:
+        - output: :math:`(K, d + 1)` int64, :math:`K = (s + 1)^{d + 1} - s^{d + 1}`
+    """
+    return torch.from_numpy(_offsets(dim, radius, "full").copy())
+
+
+def num_taps(dim: int, radius: int, kind: str = "full") -> int:
+    """How many offsets a stencil has."""
+    _check(dim, radius, kind)
+    if kind == "full":
+        return (radius + 1) ** (dim + 1) - radius ** (dim + 1)
+    return 1 + 2 * radius * (dim + 1 if dim > 1 else 1)
+
+
+def grid_offsets(dim: int, radius: int, dilation: int, kind: str) -> torch.Tensor:
+    """The offsets in the grid coordinates of the codes, ``[K, d]``."""
+    return torch.from_numpy(_grid(dim, radius, kind) * dilation)
+
+
+@cache
+def opposite(dim: int, radius: int, kind: str) -> torch.Tensor:
+    """For each offset the index of its negative, ``[K]``."""
+    grid = _grid(dim, radius, kind)
+    index = np.empty(len(grid), dtype=np.int64)
+    index[np.lexsort(-grid.T)] = np.lexsort(grid.T)
+    return torch.from_numpy(index)
+
+
+@cache
+def axis_columns(dim: int, radius: int) -> torch.Tensor:
+    """Where the axis stencil has ``+1, -1, +2, -2, ...`` on each axis, ``[d + 1, 2 radius]``."""
+    place = {tuple(offset): k for k, offset in enumerate(_offsets(dim, radius, "axis").tolist())}
+    steps = [sign * distance for distance in range(1, radius + 1) for sign in (1, -1)]
+    columns = [
+        [place[tuple((step * unit).tolist())] for step in steps] for unit in _axis_units(dim)
+    ]
+    return torch.tensor(columns, dtype=torch.int32).reshape(dim + 1, 2 * radius)
+
+
+@cache
+def gaussian(dim: int, radius: int, kind: str = "full") -> torch.Tensor:
+    """The Gaussian as a stencil, ``[K]`` float64.
+
+    The impulse response of the separable blur with taps ``[1/2, 1, 1/2]``, confined to the
+    stencil's own points and divided by its centre.
+    """
+    offsets = _offsets(dim, radius, kind)
+    place = {tuple(offset): k for k, offset in enumerate(offsets.tolist())}
+    response = np.zeros(len(offsets) + 1)  # the last entry stands for all absent points
+    response[0] = 1.0
+    for unit in _axis_units(dim):
+        sides = [
+            np.array([place.get(tuple(o), len(offsets)) for o in (offsets + sign * unit).tolist()])
+            for sign in (1, -1)
+        ]
+        response[:-1] += 0.5 * (response[sides[0]] + response[sides[1]])
+    return torch.from_numpy(response[:-1] / response[0])
+
+
+def _check(dim: int, radius: int, kind: str) -> None:
+    if dim < 1:
+        raise ValueError(f"Expected 'dim' of at least 1 (got {dim})")
+    if radius < 0:
+        raise ValueError(f"Expected 'radius' of at least 0 (got {radius})")
+    if kind not in ("full", "axis"):
+        raise ValueError(f"Expected 'stencil' to be 'full' or 'axis' (got {kind!r})")
+
+
+@cache
+def _offsets(dim: int, radius: int, kind: str) -> np.ndarray:
+    """The offsets ``[K, d + 1]`` in lattice keys."""
+    taps = num_taps(dim, radius, kind)
+    if taps > MAX_TAPS:
+        raise ValueError(
+            f"A full stencil of radius {radius} in {dim} dimensions has {taps} taps, more than can "
+            f"be held (at most {MAX_TAPS}); use stencil='axis' "
+            f"({num_taps(dim, radius, 'axis')} taps) or a smaller radius"
+        )
+    if kind == "full":
+        steps = np.array(
+            [c for c in product(range(radius + 1), repeat=dim + 1) if min(c) == 0], dtype=np.int64
+        )
+        return (dim + 1) * steps - steps.sum(1, keepdims=True)
+    rows = [np.zeros(dim + 1, dtype=np.int64)]
+    for distance in range(1, radius + 1):
+        for unit in _axis_units(dim):
+            rows += [distance * unit, -distance * unit]
+    # In one dimension the two axes are each other's negatives.
+    return np.array(list(dict.fromkeys(map(tuple, rows))), dtype=np.int64)
+
+
+def _axis_units(dim: int) -> np.ndarray:
+    """One step along each of the ``d + 1`` lattice axes, in keys."""
+    return (dim + 1) * np.eye(dim + 1, dtype=np.int64) - 1
+
+
+def _grid(dim: int, radius: int, kind: str) -> np.ndarray:
+    offsets = _offsets(dim, radius, kind)
+    return (offsets[:, :-1] - offsets[:, -1:]) // (dim + 1)

@@ -1,0 +1,86 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import permutogeo
+from permutogeo import cli
+from permutogeo._version import __version__
+
+
+def run(*args: str):
+    return CliRunner().invoke(cli.app, list(args))
+
+
+def test_help_lists_the_commands():
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "info" in result.output
+    assert "warmup" in result.output
+
+
+def test_version():
+    assert run("--version").output == f"permutogeo {__version__}\n"
+
+
+def test_info_as_json():
+    result = run("info", "--json")
+    assert result.exit_code == 0
+    report = json.loads(result.output)
+    assert report["permutogeo"] == __version__
+    assert {"python", "torch", "warp", "torch_geometric", "numpy", "platform"} <= report.keys()
+    assert report["torch_threads"] >= 1
+    assert report["kernel_cache_mb"] >= 0
+
+
+def test_info_as_table():
+    result = run("info")
+    assert result.exit_code == 0
+    assert "kernel cache dir" in result.output
+
+
+def test_info_says_what_is_wrong_with_warp(monkeypatch):
+    def broken():
+        raise RuntimeError("no such driver")
+
+    monkeypatch.setattr("permutogeo._warp.versions", broken)
+    report = json.loads(run("info", "--json").output)
+    assert report["warp"] == "not available: no such driver"
+
+
+@pytest.mark.parametrize("dims", ["", "2,x", "0", "2,,3", "-1", "2.5"])
+def test_warmup_refuses_dims(dims):
+    result = run("warmup", "--dims", dims)
+    assert result.exit_code == 2
+    assert "--dims" in result.stderr
+    assert "2,3,5" in result.stderr
+
+
+def test_warmup_refuses_dtype():
+    result = run("warmup", "--dims", "2", "--dtype", "float16")
+    assert result.exit_code == 2
+    assert "float32 or float64" in " ".join(result.stderr.split())
+
+
+def test_warmup_passes_what_was_asked(monkeypatch):
+    calls = []
+
+    def warmup(dims, dtypes, device, on_progress):
+        calls.append((dims, dtypes, device))
+        on_progress("d=2 float32")
+
+    monkeypatch.setattr(permutogeo, "warmup", warmup)
+    result = run("warmup", "--dims", "2, 3,2", "--dtype", "float64,float32")
+    assert result.exit_code == 0
+    assert calls == [((2, 3), ("float64", "float32"), "cpu")]
+    assert "compiled d=2 float32" in result.output
+
+
+def test_warmup_reports_the_library_error(monkeypatch):
+    def warmup(dims, dtypes, device, on_progress):
+        raise ValueError(f"Expected a device of this machine (got {device!r})")
+
+    monkeypatch.setattr(permutogeo, "warmup", warmup)
+    result = run("warmup", "--dims", "2", "--device", "cuda:7")
+    assert result.exit_code == 1
+    assert "got 'cuda:7'" in result.stderr
