@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -130,7 +131,7 @@ def approximation_report(
     return ApproximationReport(psnr, largest, len(rows), len(x), lattice.num_vertices)
 
 
-def _normalized(kernel, x: Tensor, normalize: str | None) -> Tensor:
+def _normalized(kernel: Callable[[Tensor], Tensor], x: Tensor, normalize: str | None) -> Tensor:
     """Apply ``kernel`` with one of the normalizations by its response to ones."""
     ones = torch.ones_like(x[:, :1])
     if normalize is None:

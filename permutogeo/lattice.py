@@ -95,13 +95,8 @@ class Lattice:
         feature_src = _check_points("feature_src", feature_src, "batch_src", batch_src)
         feature_dst = _check_points("feature_dst", feature_dst, "batch_dst", batch_dst)
         _check_alike("feature_dst", feature_dst, feature_src)
-        if (batch_src is None) != (batch_dst is None):
-            missing = "batch_src" if batch_src is None else "batch_dst"
-            raise ValueError(
-                f"Expected both 'batch_src' and 'batch_dst', or neither (no {missing})"
-            )
         feature = torch.cat([feature_src, feature_dst.to(feature_src.dtype)])
-        batch = torch.cat([batch_src, batch_dst]) if batch_src is not None else None
+        batch = _join_batches(batch_src, batch_dst)
         both = cls.build(feature, batch, taps)
         weight, vertex = both.weight, both.vertex
         sizes = [len(feature_src), len(feature_dst)]
@@ -120,7 +115,7 @@ class Lattice:
     @property
     def dim(self) -> int:
         """Feature dimension ``d``; a simplex has ``d + 1`` corners."""
-        return self.feature.shape[1]
+        return int(self.feature.shape[1])
 
     @property
     def num_points(self) -> int:
@@ -195,13 +190,11 @@ class Lattice:
         """
         if dilation < 1:
             raise ValueError(f"Expected 'dilation' of at least 1 (got {dilation})")
-        offset = stencils.grid_offsets(self.dim, radius, dilation, stencil)
-        self._check_memory(len(offset), radius, stencil)
+        taps = stencils.num_taps(self.dim, radius, stencil)
+        self._check_memory(taps, radius)
         return self._once(
             ("neighbors", radius, dilation, stencil),
-            lambda: ops.neighbors(
-                self.code, self.box, offset.to(self.device), self._opposite(radius, stencil)
-            ),
+            lambda: ops.neighbors(self.code, self.box, radius, dilation, stencil),
         )
 
     def blur(self, values: Tensor, transpose: bool = False) -> Tensor:
@@ -211,15 +204,9 @@ class Lattice:
             transpose: Run the axes in reverse, which is the transpose.
         """
         check_rows("values", values, self.num_vertices, "vertices", self.code)
-        radius, centre = len(self.taps) // 2, len(self.taps) // 2
-        neighbors = self.neighbors(radius, stencil="axis")
-        column = stencils.axis_columns(self.dim, radius).to(self.device)
-        # Divided by the response at the centre: taps can return there only if all are equal.
-        gain = sum(tap ** (self.dim + 1) for tap in self.taps) ** (-1.0 / (self.dim + 1))
-        side = [tap for tap in self.taps[centre + 1 :] for _ in range(2)]
-        tap = torch.tensor([self.taps[centre], *side], dtype=torch.float64, device=self.device)
+        neighbors = self.neighbors(len(self.taps) // 2, stencil="axis")
         working = values if values.dtype == torch.float64 else values.float()
-        return ops.blur(working, neighbors, column, gain * tap, transpose).to(values.dtype)
+        return ops.blur(working, neighbors, self.dim, self.taps, transpose).to(values.dtype)
 
     def convolve(
         self,
@@ -318,10 +305,14 @@ class Lattice:
 
     def to(self, device: torch.device | str) -> Lattice:
         """The same lattice on another device."""
-        others = self.others and tuple(x if x is None else x.to(device) for x in self.others)
+
+        def move(batch: Tensor | None) -> Tensor | None:
+            return None if batch is None else batch.to(device)
+
+        others = self.others and (self.others[0].to(device), move(self.others[1]))
         return Lattice(
             self.feature.to(device),
-            None if self.batch is None else self.batch.to(device),
+            move(self.batch),
             self.incidence.to(device),
             self.code.to(device),
             self.box.to(device),
@@ -360,7 +351,7 @@ class Lattice:
         """For each offset of a stencil the index of its negative."""
         return self._once(
             ("opposite", radius, stencil),
-            lambda: stencils.opposite(self.dim, radius, stencil).to(self.device),
+            lambda: ops.opposite(self.code, self.dim, radius, stencil),
         )
 
     def _find(self, coordinate: Tensor) -> Tensor:
@@ -374,7 +365,7 @@ class Lattice:
             self._cache[name] = make()
         return self._cache[name]
 
-    def _check_memory(self, taps: int, radius: int, stencil: str) -> None:
+    def _check_memory(self, taps: int, radius: int) -> None:
         if torch.compiler.is_compiling():
             return
         needed, available = 4 * taps * self.num_vertices, _memory(self.device)
@@ -419,6 +410,15 @@ def _check_alike(name: str, feature: Tensor, like: Tensor) -> None:
         )
     if feature.device != like.device:
         raise ValueError(f"Expected '{name}' on {like.device} (got {feature.device})")
+
+
+def _join_batches(batch_src: Tensor | None, batch_dst: Tensor | None) -> Tensor | None:
+    if batch_src is None and batch_dst is None:
+        return None
+    if batch_src is None or batch_dst is None:
+        missing = "batch_src" if batch_src is None else "batch_dst"
+        raise ValueError(f"Expected both 'batch_src' and 'batch_dst', or neither (no '{missing}')")
+    return torch.cat([batch_src, batch_dst])
 
 
 def _check_taps(taps: Sequence[float]) -> tuple[float, ...]:

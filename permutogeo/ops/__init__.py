@@ -11,7 +11,7 @@ from permutogeo.ops.convolve_channelwise import convolve_channelwise, correlate_
 from permutogeo.ops.dot import dot
 from permutogeo.ops.embed import embed_adjoint, embed_tangent
 from permutogeo.ops.locate import find, hash_codes, locate
-from permutogeo.ops.neighbors import neighbors
+from permutogeo.ops.neighbors import neighbors, opposite
 from permutogeo.ops.slice import slice
 from permutogeo.ops.splat import splat
 from permutogeo.ops.transpose import transpose
@@ -30,6 +30,7 @@ __all__ = [
     "hash_codes",
     "locate",
     "neighbors",
+    "opposite",
     "slice",
     "splat",
     "transpose",

@@ -6,17 +6,21 @@ from typing import Any
 
 import torch
 
-from permutogeo import _warp
+from permutogeo import _warp, stencils
 from permutogeo.kernels import blur as kernels
 from permutogeo.ops._library import define
 from permutogeo.ops.rows import with_zero_row
 
 
-def _blur(values, neighbors, column, tap, reverse):
+def _blur(values, neighbors, dim, taps, reverse):
     device, count = values.device, len(values)
-    run = _warp.kernels(kernels.make, values.dtype, column.shape[1] // 2, device=device)
-    tap = run.Tap(*tap.tolist())
-    axes = column.tolist()
+    radius = len(taps) // 2
+    run = _warp.kernels(kernels.make, values.dtype, radius, device=device)
+    # Divided by the response at the centre: to return there, the steps on all axes must be equal.
+    gain = sum(tap ** (dim + 1) for tap in taps) ** (-1.0 / (dim + 1))
+    sides = [tap for tap in taps[radius + 1 :] for _ in range(2)]
+    tap = run.Tap(*(gain * tap for tap in [taps[radius], *sides]))
+    axes = stencils.axis_columns(dim, radius).tolist()
     current = with_zero_row(values)
     out = _warp.empty(*current.shape, dtype=values.dtype, device=device)
     out[count] = 0
@@ -36,18 +40,19 @@ def _blur(values, neighbors, column, tap, reverse):
 
 
 def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
-    _, neighbors, column, tap, ctx.reverse = inputs
-    ctx.save_for_backward(neighbors, column, tap)
+    _, neighbors, ctx.dim, ctx.taps, ctx.reverse = inputs
+    ctx.save_for_backward(neighbors)
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> tuple:
-    return blur(grad, *ctx.saved_tensors, not ctx.reverse), None, None, None, None
+    grad_values = blur(grad, *ctx.saved_tensors, ctx.dim, ctx.taps, not ctx.reverse)
+    return grad_values, None, None, None, None
 
 
 blur = define(
-    "blur(Tensor values, Tensor neighbors, Tensor column, Tensor tap, bool reverse) -> Tensor",
+    "blur(Tensor values, Tensor neighbors, int dim, float[] taps, bool reverse) -> Tensor",
     _blur,
-    lambda values, neighbors, column, tap, reverse: torch.empty_like(
+    lambda values, neighbors, dim, taps, reverse: torch.empty_like(
         values, memory_format=torch.contiguous_format
     ),
     save=_save,

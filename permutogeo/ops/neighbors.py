@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import torch
 
-from permutogeo import _warp
+from permutogeo import _warp, stencils
 from permutogeo.kernels import neighbors as kernels
 from permutogeo.ops import box as boxes
 from permutogeo.ops._library import define
 
 
 def _neighbors(
-    code: torch.Tensor, box: torch.Tensor, offset: torch.Tensor, opposite: torch.Tensor
+    code: torch.Tensor, box: torch.Tensor, radius: int, dilation: int, stencil: str
 ) -> torch.Tensor:
-    """Offsets are ``[K, d]`` in grid coordinates, the centre first; each has its opposite."""
-    device = code.device
+    device, dim = code.device, box.shape[0] - 1
+    offset = stencils.grid_offsets(dim, radius, dilation, stencil).to(device)
+    opposite = stencils.opposite(dim, radius, stencil).to(device)
     out = _warp.empty(len(code), len(offset), dtype=torch.int32, device=device).fill_(-1)
     out[:, 0] = torch.arange(len(code), dtype=torch.int32, device=device)
     index = torch.arange(len(offset), device=device)
@@ -42,10 +43,23 @@ def _neighbors(
     return out
 
 
+def _fake(code, box, radius, dilation, stencil):
+    taps = stencils.num_taps(int(box.shape[0]) - 1, radius, stencil)
+    return code.new_empty(code.shape[0], taps, dtype=torch.int32)
+
+
 neighbors = define(
-    "neighbors(Tensor code, Tensor box, Tensor offset, Tensor opposite) -> Tensor",
+    "neighbors(Tensor code, Tensor box, int radius, int dilation, str stencil) -> Tensor",
     _neighbors,
-    lambda code, box, offset, opposite: code.new_empty(
-        code.shape[0], offset.shape[0], dtype=torch.int32
+    _fake,
+)
+
+opposite = define(
+    "opposite(Tensor like, int dim, int radius, str stencil) -> Tensor",
+    lambda like, dim, radius, stencil: stencils.opposite(dim, radius, stencil).to(
+        like.device, copy=True
+    ),
+    lambda like, dim, radius, stencil: like.new_empty(
+        stencils.num_taps(dim, radius, stencil), dtype=torch.int64
     ),
 )
