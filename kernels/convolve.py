@@ -19,15 +19,22 @@ def make_gather(dtype: type) -> SimpleNamespace:
     module = named("gather", dtype)
     Row16, Row4, Row1 = rows.types(dtype)
 
-    def copy_row(Row):
+    def copy_block(Row):
         @wp.func
-        def copy_row(values: wp.array2d(dtype=Row), n: int, r: int, out: wp.array2d(dtype=Row)):
-            for b in range(out.shape[1]):
-                out[r, b] = values[n, b]
+        def copy_block(
+            values: wp.array2d(dtype=Row),
+            b: int,
+            v: int,
+            r: int,
+            neighbors: wp.array2d(dtype=wp.int32),
+            out: wp.array2d(dtype=Row),
+        ):
+            for k in range(neighbors.shape[1]):
+                out[r + k, b] = values[neighbors[v, k], b]
 
-        return copy_row
+        return copy_block
 
-    copy16, copy4, copy1 = rows.per_block(dtype, copy_row)
+    copy16, copy4, copy1 = rows.per_block(dtype, copy_block)
 
     @kernel(module)
     def gather(
@@ -43,12 +50,13 @@ def make_gather(dtype: type) -> SimpleNamespace:
     ):
         """Neighbors' values of vertices from ``first`` on, side by side; a thread owns a vertex."""
         i = wp.tid() + start
-        taps = neighbors.shape[1]
-        for k in range(taps):
-            n = neighbors[first + i, k]
-            copy16(values16, n, i * taps + k, out16)
-            copy4(values4, n, i * taps + k, out4)
-            copy1(values1, n, i * taps + k, out1)
+        r = i * neighbors.shape[1]
+        for b in range(out16.shape[1]):
+            copy16(values16, b, first + i, r, neighbors, out16)
+        for b in range(out4.shape[1]):
+            copy4(values4, b, first + i, r, neighbors, out4)
+        for b in range(out1.shape[1]):
+            copy1(values1, b, first + i, r, neighbors, out1)
 
     return SimpleNamespace(module=module, gather=gather)
 

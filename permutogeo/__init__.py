@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from permutogeo._version import __version__
 
 if TYPE_CHECKING:
-    from permutogeo import functional, image, ops
+    from permutogeo import data, functional, image, ops, transforms
     from permutogeo._warmup import warmup
     from permutogeo.incidence import Incidence
     from permutogeo.lattice import Lattice
@@ -39,18 +39,20 @@ _NAMES = {
     "stencil": "permutogeo.stencils",
     "warmup": "permutogeo._warmup",
 }
-_MODULES = ("functional", "image", "ops")
+_MODULES = ("data", "functional", "image", "ops", "transforms")
 
 __all__ = [
     "Incidence",
     "Lattice",
     "__version__",
+    "data",
     "functional",
     "get_workspace",
     "image",
     "ops",
     "set_workspace",
     "stencil",
+    "transforms",
     "warmup",
 ]
 

@@ -94,6 +94,24 @@ def launch(
     _threads.run([piece(*part) for part in split(size, grain)])
 
 
+def prepare(kernel: wp.Kernel, *args: Any, device: torch.device) -> Callable[[int, int], None]:
+    """A launch to be repeated: ``call(first, size)`` sets the argument after ``start`` and the
+    size.
+
+    On the CPU it runs on the calling thread, at a fraction of the overhead of :func:`launch`.
+    """
+    if device.type == "cuda":
+        return lambda first, size: launch(kernel, size, first, *args, device=device)
+    command = wp.launch(kernel, 1, inputs=[0, 0, *args], device="cpu", record_cmd=True)
+
+    def call(first: int, size: int) -> None:
+        command.set_param_at_index(1, first)
+        command.set_dim(size)
+        command.launch()
+
+    return call
+
+
 def run(jobs: Sequence[Callable[[], None]]) -> None:
     """Run jobs that call torch as well, each on a thread where torch works alone."""
     _threads.run(jobs, caller=False)
@@ -108,7 +126,7 @@ def split(size: int, grain: int = 1) -> list[tuple[int, int]]:
 
 
 def array(tensor: torch.Tensor, ndim: int) -> ctypes.Structure:
-    """Describe a contiguous tensor to a kernel: ``ndim`` indices, the other axes one element."""
+    """Describe a tensor to a kernel: ``ndim`` indices, the other axes one contiguous element."""
     shape, stride = tensor.shape[:ndim], tensor.stride()[:ndim]
     size = tensor.element_size()
     strides = [s * size for s in stride]

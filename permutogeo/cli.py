@@ -85,7 +85,7 @@ def warmup(
     console = Console()
 
     def on_progress(label: str) -> None:
-        console.print(f"compiled {label}", markup=False, highlight=False)
+        console.print(f"compiling {label}", markup=False, highlight=False)
 
     try:
         with console.status(f"Compiling for {device}"):
@@ -93,6 +93,28 @@ def warmup(
     except (ValueError, RuntimeError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="What to time: all of it if not given.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to see it work.")] = False,
+) -> None:
+    """Time the engine beside its peers: bilateral, building, convolution, paper, operators, ...
+
+    Peers that are not installed are left out: pip install 'permutogeo[bench]'.
+    """
+    from permutogeo.benchmarks import BENCHMARKS, run
+
+    unknown = [name for name in names or () if name not in BENCHMARKS]
+    if unknown:
+        raise typer.BadParameter(
+            f"Expected some of {', '.join(BENCHMARKS)} (got {', '.join(unknown)})",
+            param_hint="NAMES",
+        )
+    run(names or list(BENCHMARKS), quick)
 
 
 def _parse_dims(text: str) -> tuple[int, ...]:

@@ -16,6 +16,8 @@ from permutogeo.ops.embed import elevation, embed_adjoint, grid_bounds
 
 _MOST_FIRST_SLOTS = 2**19
 _GROWTH = 4
+# Points that make a table of their own worth while.
+_FEWEST_POINTS = 8192
 _MOST_CORNERS = 2**31 - 1
 
 
@@ -86,7 +88,7 @@ def _with_tables(
     count, corners = weight.shape
     device, words = weight.device, points.words
     vertex = _warp.empty(count, corners, dtype=torch.int32, device=device)
-    tables = min(_threads.count(), -(-count // 1024))
+    tables = max(1, min(_threads.count(), count // _FEWEST_POINTS))
     edge = torch.tensor([count * t // tables for t in range(tables + 1)])
     progress, end = edge[:-1].clone(), edge[1:].clone()
     listed = torch.zeros(tables, dtype=torch.int32)

@@ -7,7 +7,7 @@ with every offset its negative (``opposite``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ from permutogeo.ops.splat import combine
 ops = torch.ops.permutogeo
 
 # A chunk of gathered rows stays in a core's cache.
-_CHUNK_BYTES = 2 * 2**20
+_CHUNK_BYTES = 4 * 2**20
 _CUDA_CHUNK_BYTES = 64 * 2**20
 # Partial sums of the filter's gradient, whatever the number of threads.
 _PARTIAL_SUMS = 8
@@ -33,7 +33,7 @@ class _Gather:
 
     def __init__(self, values: torch.Tensor, neighbors: torch.Tensor, groups: int):
         self.values = with_zero_row(values)
-        self.neighbors = neighbors.contiguous()
+        self.neighbors = neighbors
         self.groups = groups
         taps, channels = neighbors.shape[1], values.shape[1]
         self.row = taps * channels
@@ -48,27 +48,31 @@ class _Gather:
         count = len(self.neighbors)
         return [(i, min(i + self.chunk, count)) for i in range(0, count, self.chunk)]
 
-    def buffer(self) -> torch.Tensor:
-        rows = min(self.chunk, len(self.neighbors)) * self.neighbors.shape[1]
-        return self.values.new_empty(rows, self.values.shape[1])
+    def reader(self) -> Callable[[int, int], torch.Tensor]:
+        """A function with a buffer of its own, from a range of vertices to their matrices.
 
-    def __call__(self, first: int, last: int, buffer: torch.Tensor) -> torch.Tensor:
-        """The matrices ``[groups, last - first, K C / groups]``; they may share ``buffer``."""
-        taps = self.neighbors.shape[1]
-        part = buffer[: (last - first) * taps]
-        _warp.launch(
+        They are ``[groups, last - first, K C / groups]`` and live until the next call.
+        """
+        taps, channels = self.neighbors.shape[1], self.values.shape[1]
+        rows = min(self.chunk, len(self.neighbors))
+        buffer = self.values.new_empty(rows * taps, channels)
+        fill = _warp.prepare(
             self.run.gather,
-            last - first,
-            first,
             _warp.array(self.neighbors, 2),
             *_warp.rows(self.values),
-            *_warp.rows(part),
+            *_warp.rows(buffer),
             device=self.values.device,
         )
-        if self.groups == 1:
-            return part.view(1, last - first, self.row)
-        by_group = part.view(last - first, taps, self.groups, -1).permute(2, 0, 1, 3)
-        return by_group.reshape(self.groups, last - first, self.row // self.groups)
+
+        def read(first: int, last: int) -> torch.Tensor:
+            fill(first, last - first)
+            part = buffer[: (last - first) * taps]
+            if self.groups == 1:
+                return part.view(1, last - first, self.row)
+            by_group = part.view(last - first, taps, self.groups, -1).permute(2, 0, 1, 3)
+            return by_group.reshape(self.groups, last - first, self.row // self.groups)
+
+        return read
 
 
 def _convolve(values, filter, neighbors, opposite, groups):
@@ -82,10 +86,10 @@ def _convolve(values, filter, neighbors, opposite, groups):
     matrix = matrix.reshape(groups, -1, out_channels // groups)
 
     def work(chunks: Iterator[tuple[int, int]]) -> None:
-        buffer = gather.buffer()
+        read = gather.reader()
         with torch.no_grad():
             for first, last in chunks:
-                rows = gather(first, last, buffer)
+                rows = read(first, last)
                 if groups == 1:
                     torch.mm(rows[0], matrix[0], out=out[first:last])
                 else:
@@ -109,12 +113,15 @@ def _correlate(values, grad, neighbors, opposite, groups):
     sums = values.new_zeros(parts, *shape)
 
     def work(mine: Iterator[int]) -> None:
-        buffer = gather.buffer()
+        read = gather.reader()
         with torch.no_grad():
             for part in mine:
                 for first, last in chunks[part::parts]:
-                    rows = gather(first, last, buffer)
-                    sums[part].baddbmm_(rows.transpose(1, 2), grads[:, first:last])
+                    rows = read(first, last)
+                    if groups == 1:
+                        sums[part, 0].addmm_(rows[0].t(), grads[0, first:last])
+                    else:
+                        sums[part].baddbmm_(rows.transpose(1, 2), grads[:, first:last])
 
     _in_workers(work, list(range(parts)), gather)
     total = combine(sums).view(groups, taps, width, out_channels // groups)

@@ -16,7 +16,11 @@ def _neighbors(
     device, dim = code.device, box.shape[0] - 1
     offset = stencils.grid_offsets(dim, radius, dilation, stencil).to(device)
     opposite = stencils.opposite(dim, radius, stencil).to(device)
-    out = _warp.empty(len(code), len(offset), dtype=torch.int32, device=device).fill_(-1)
+    if stencil == "axis":  # the blur reads it column by column
+        out = _warp.empty(len(offset), len(code), dtype=torch.int32, device=device).t()
+    else:
+        out = _warp.empty(len(code), len(offset), dtype=torch.int32, device=device)
+    out.fill_(-1)
     out[:, 0] = torch.arange(len(code), dtype=torch.int32, device=device)
     index = torch.arange(len(offset), device=device)
     half = index < opposite
@@ -45,6 +49,8 @@ def _neighbors(
 
 def _fake(code, box, radius, dilation, stencil):
     taps = stencils.num_taps(int(box.shape[0]) - 1, radius, stencil)
+    if stencil == "axis":
+        return code.new_empty(taps, code.shape[0], dtype=torch.int32).t()
     return code.new_empty(code.shape[0], taps, dtype=torch.int32)
 
 

@@ -1,0 +1,145 @@
+"""What is not a race: growth with size, threads, memory and the first call of a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import torch
+
+import permutogeo as pg
+from permutogeo.benchmarks.timing import in_turn, ms, table, threads
+
+
+def scaling(quick: bool = False) -> None:
+    """Time per point as the cloud grows at constant density."""
+    sizes = (10**4, 10**5) if quick else (10**5, 10**6, 10**7)
+    rows = []
+    for dim in (3, 5):
+        first = None
+        for count in sizes:
+            side = 10 * (count / 10**5) ** (1 / dim)
+            feature = torch.rand(count, dim, generator=torch.Generator().manual_seed(0)) * side
+            x = torch.rand(count, 4)
+            lattice = pg.Lattice.build(feature)
+
+            def filtered(feature=feature, x=x) -> torch.Tensor:
+                lattice = pg.Lattice.build(feature)
+                return lattice.slice(lattice.blur(lattice.splat(x)))
+
+            contenders = {"build": lambda f=feature: pg.Lattice.build(f), "filter": filtered}
+            time = in_turn(contenders, 3 if count > 10**6 else 9)
+            each = {name: 1e6 * value / count for name, value in time.items()}
+            first = first or each
+            rows.append(
+                [
+                    f"{dim}-D, {count:.0e}",
+                    f"{lattice.num_vertices / count:.2f}",
+                    *(f"{each[name]:.0f}" for name in ("build", "filter")),
+                    *(f"{each[name] / first[name]:.2f}" for name in ("build", "filter")),
+                ]
+            )
+    columns = ["points", "vertices per point", "build ns", "build + filter ns"]
+    columns += ["÷ first build", "÷ first filter"]
+    table("Growth: time per point, 2 threads", columns, rows)
+
+
+def speedup(quick: bool = False) -> None:
+    """Two threads against one."""
+    count = 10**4 if quick else 10**6
+    rows = []
+    for dim in (3, 5):
+        feature = torch.rand(count, dim, generator=torch.Generator().manual_seed(0)) * 10
+        lattice = pg.Lattice.build(feature)
+        for channels in (4, 16, 64):
+            x = torch.rand(count, channels)
+            values = lattice.splat(x)
+            calls = {
+                "build": lambda f=feature: pg.Lattice.build(f),
+                "splat": lambda x=x: lattice.splat(x),
+                "blur": lambda v=values: lattice.blur(v),
+                "slice": lambda v=values: lattice.slice(v),
+            }
+            row = [f"{dim}-D, C = {channels}"]
+            for call in calls.values():
+                contenders = {str(n): (lambda n=n, c=call: _with(n, c)) for n in (1, 2)}
+                time = in_turn(contenders, 9)
+                row.append(f"{ms(time['1'])} / {ms(time['2'])} = {time['1'] / time['2']:.2f}")
+            rows.append(row)
+    table(f"Threads: ms with 1 / 2 at {count:.0e} points", ["", *calls], rows)
+
+
+def _with(count: int, call) -> object:
+    with threads(count):
+        return call()
+
+
+def memory(quick: bool = False) -> None:
+    """Peak memory of a build against what the lattice keeps, each in a process of its own."""
+    count = 10**4 if quick else 10**6
+    rows = []
+    for dim in (2, 3, 5, 8):
+        peak, kept = _child("_build_memory", str(count), str(dim))
+        rows.append([f"{dim}-D", f"{kept:.0f}", f"{peak:.0f}", f"{peak / kept:.2f}"])
+    table(f"Memory of a build, {count:.0e} points", ["", "kept MB", "peak MB", "ratio"], rows)
+
+
+def _build_memory(count: str, dim: str) -> None:
+    feature = torch.rand(int(count), int(dim)) * 10
+    pg.Lattice.build(feature[:2000].clone())
+    _reset_peak()
+    before = _status("VmRSS")
+    lattice = pg.Lattice.build(feature)
+    kept = [lattice.vertex, lattice.weight, lattice.code]
+    size = sum(part.numel() * part.element_size() for part in kept)
+    print(json.dumps([(_status("VmHWM") - before) / 1e3, size / 1e6]))
+
+
+def _reset_peak() -> None:
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")
+
+
+def _status(field: str) -> int:
+    """A figure of /proc/self/status, in kB."""
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(field))
+
+
+def startup(quick: bool = False) -> None:
+    """The first filter call of a new process, beyond importing torch and Warp."""
+    with tempfile.TemporaryDirectory() as folder:
+        cold = _child("_first_call", cache=folder)
+        warm = [_child("_first_call", cache=folder) for _ in range(1 if quick else 5)]
+    middle = sorted(warm, key=lambda pair: pair[1])[len(warm) // 2]
+    rows = [["cold cache", *map(ms, cold)], ["warm cache", *map(ms, middle)]]
+    table("First call in a process, 5-D", ["", "import torch, warp ms", "then ms"], rows)
+
+
+def _first_call() -> None:
+    # This module has imported both already: what follows is import of ours and the call.
+    import time
+
+    start = time.perf_counter()
+    pg.functional.gaussian_filter(torch.rand(1000, 3), torch.rand(1000, 5))
+    print(json.dumps([_import_ms(), 1e3 * (time.perf_counter() - start)]))
+
+
+def _import_ms() -> float:
+    code = (
+        "import time; t = time.perf_counter(); import torch, warp; print(time.perf_counter() - t)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    return 1e3 * float(result.stdout)
+
+
+def _child(function: str, *args: str, cache: str | None = None) -> list[float]:
+    """Call a function of this file in a new process and read what it prints."""
+    call = f"from permutogeo.benchmarks import limits; limits.{function}{args!r}"
+    environment = os.environ | ({"WARP_CACHE_PATH": cache} if cache else {})
+    command = [sys.executable, "-c", call]
+    result = subprocess.run(command, capture_output=True, check=True, env=environment)
+    return json.loads(result.stdout)

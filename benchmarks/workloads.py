@@ -1,0 +1,194 @@
+"""The workloads that peers are known by: filtering, learned convolution, the paper's table,
+building."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+import permutogeo as pg
+from permutogeo.benchmarks import peers
+from permutogeo.benchmarks.timing import in_turn, ms, square_product, table, threads
+
+
+def _astronaut(height: int, width: int) -> np.ndarray:
+    from skimage import data, transform
+
+    image = transform.resize(data.astronaut(), (height, width), order=1, anti_aliasing=True)
+    return image.astype(np.float32)
+
+
+def _pixels(height: int, width: int) -> np.ndarray:
+    y, x = np.mgrid[:height, :width].astype(np.float32)
+    return np.stack([x, y], -1)
+
+
+def bilateral(quick: bool = False) -> None:
+    """W1: build a 5-D lattice over an image and filter four channels."""
+    size, repeats = (256, 3) if quick else (1024, 15)
+    clean = _astronaut(size, size)
+    noise = np.random.default_rng(0).normal(0, 0.05, clean.shape)
+    noisy = np.clip(clean + noise, 0, 1).astype(np.float32)
+    rows = []
+    for name, image in (("clean", clean), ("noisy", noisy)):
+        position = _pixels(size, size) / 16
+        feature = torch.from_numpy(np.concatenate([position, image / 0.1], -1).reshape(-1, 5))
+        x = torch.cat([torch.from_numpy(image).view(-1, 3), torch.ones(size * size, 1)], 1)
+        vertices = pg.Lattice.build(feature).num_vertices
+
+        def filtered(count: int, feature=feature, x=x) -> torch.Tensor:
+            with threads(count):
+                lattice = pg.Lattice.build(feature)
+                return lattice.slice(lattice.blur(lattice.splat(x)))
+
+        contenders = {"mm": square_product, "one": lambda f=filtered: f(1)}
+        contenders["two"] = lambda f=filtered: f(2)
+        if peers.has("pydensecrf"):
+            contenders["peer"] = peers.pydensecrf_build(feature)
+        time = in_turn(contenders, repeats)
+        rows.append(_against(name, f"{vertices:,}", time))
+    columns = ["image", "vertices", "pydensecrf ms", "1 thread", "2 threads", "÷ peer", "÷ mm"]
+    table(f"W1 bilateral filter, {size} x {size}, 5-D, build + filter", columns, rows)
+
+
+def _against(name: str, detail: str, time: dict[str, float]) -> list[str]:
+    peer = time.get("peer")
+    return [
+        name,
+        detail,
+        ms(peer) if peer else "not installed",
+        ms(time["one"]),
+        ms(time["two"]),
+        f"{time['two'] / peer:.2f}" if peer else "",
+        f"{time['two'] / time['mm']:.1f}",
+    ]
+
+
+def building(quick: bool = False) -> None:
+    """W5: build, with the neighbors that a blur needs, over uniform points and over images."""
+    sizes = [10**4] if quick else [10**4, 10**5, 10**6, 10**7]
+    cases = []
+    for dim in (3, 5, 8):
+        for count in sizes if dim < 8 else sizes[:3]:
+            points = np.random.default_rng(0).random((count, dim), dtype=np.float64) * 10
+            cases.append((f"uniform {dim}-D, {count:.0e}", points.astype(np.float32)))
+    for side in [100] if quick else [100, 316, 1000, 3162]:
+        image = _astronaut(side, side)
+        feature = np.concatenate([_pixels(side, side) / 16, image / 0.1], -1).reshape(-1, 5)
+        cases.append((f"image 5-D, {side}²", feature))
+    rows = []
+    for name, points in cases:
+        feature = torch.from_numpy(points)
+
+        def build(count: int, feature=feature) -> pg.Lattice:
+            with threads(count):
+                lattice = pg.Lattice.build(feature)
+                lattice.neighbors(stencil="axis")
+                return lattice
+
+        contenders = {
+            "mm": square_product,
+            "one": lambda b=build: b(1),
+            "two": lambda b=build: b(2),
+        }
+        if peers.has("pydensecrf"):
+            contenders["peer"] = peers.pydensecrf_build(feature)
+        time = in_turn(contenders, 3 if quick else 7 if len(points) < 5 * 10**6 else 3)
+        rows.append(_against(name, f"{pg.Lattice.build(feature).num_vertices:,}", time))
+    columns = ["points", "vertices", "pydensecrf ms", "1 thread", "2 threads", "÷ peer", "÷ mm"]
+    table("W5 building, neighbors included", columns, rows)
+
+
+def convolution(quick: bool = False) -> None:
+    """W3: a learned convolution on a sphere shell, against the dense product of its shape."""
+    radius, repeats = (20.25, 3) if quick else (89.25, 11)
+    side = np.arange(-int(radius) - 3, int(radius) + 4)
+    voxel = np.stack(np.meshgrid(side, side, side, indexing="ij"), -1).reshape(-1, 3)
+    voxel = voxel[np.abs(np.linalg.norm(voxel, axis=1) - radius) < 0.5]
+    # 0.69 gives about one vertex for each voxel.
+    lattice = pg.Lattice.build(torch.from_numpy(voxel.astype(np.float32)) * 0.69)
+    neighbors = lattice.neighbors()
+    rows = []
+    for channels, outputs in ((64, 64), (16, 32)):
+        values = torch.randn(lattice.num_vertices, channels)
+        filter = torch.randn(15, channels, outputs) / 30
+        dense = torch.randn(lattice.num_vertices, 15 * channels)
+        gradient = torch.randn(lattice.num_vertices, outputs)
+
+        def both(values=values, filter=filter, gradient=gradient) -> None:
+            leaf, weight = values.requires_grad_(), filter.requires_grad_()
+            torch.autograd.grad(lattice.convolve(leaf, weight), (leaf, weight), gradient)
+
+        for count in (1, 2):
+            with threads(count), torch.no_grad():
+                contenders = {
+                    "ours": lambda v=values, f=filter: lattice.convolve(v.detach(), f.detach()),
+                    "dense": lambda d=dense, f=filter: d @ f.flatten(0, 1),
+                    "tap by tap": lambda v=values, f=filter: peers.gather_gemm_scatter(
+                        v, f, neighbors
+                    ),
+                }
+                time = in_turn(contenders, repeats)
+            with threads(count):
+                time |= in_turn({"both": both}, repeats)
+            rows.append(
+                [
+                    f"{channels} → {outputs}",
+                    str(count),
+                    *(ms(time[name]) for name in ("ours", "dense", "tap by tap", "both")),
+                    f"{time['dense'] / time['ours']:.2f}",
+                    f"{time['both'] / time['ours']:.2f}",
+                ]
+            )
+    pairs = int((neighbors >= 0).sum())
+    title = (
+        f"W3 learned convolution, {len(voxel):,} voxels, {lattice.num_vertices:,} vertices, "
+        f"{pairs:,} of {neighbors.numel():,} neighbors present"
+    )
+    columns = ["channels", "threads", "ours ms", "dense mm", "tap by tap", "with backward"]
+    table(title, [*columns, "rate ÷ dense", "backward ÷ forward"], rows)
+
+
+def paper_table(quick: bool = False) -> None:
+    """W4: the paper's runtime table, a layer of 3 to 50 channels, build included."""
+    height, width, repeats = (75, 100, 2) if quick else (375, 500, 5)
+    image = _astronaut(height, width).reshape(-1, 3)
+    position = _pixels(height, width).reshape(-1, 2)
+    everything = np.concatenate([position, image], 1)
+    low, high = everything.min(0), everything.max(0)
+    scaled = torch.from_numpy((everything - low) / (high - low) * 49.999)
+    x = torch.from_numpy(image)
+    rows = []
+    for columns in ([0, 1], [2, 3, 4], [0, 2, 3, 4], [0, 1, 2, 3, 4]):
+        feature = scaled[:, columns].contiguous()
+        taps = pg.stencil(len(columns)).shape[0]
+        filter = torch.randn(taps, 3, 50)
+
+        def layer(count: int, feature=feature, filter=filter) -> torch.Tensor:
+            with threads(count):
+                lattice = pg.Lattice.build(feature)
+                return lattice.slice(lattice.convolve(lattice.splat(x), filter))
+
+        def plain(feature=feature, filter=filter) -> torch.Tensor:
+            with threads(2):
+                return peers.TorchLayer(feature)(x, filter)
+
+        contenders = {
+            "plain": plain,
+            "one": lambda f=layer: f(1),
+            "two": lambda f=layer: f(2),
+        }
+        time = in_turn(contenders, repeats)
+        rows.append(
+            [
+                str(len(columns)),
+                str(taps),
+                f"{pg.Lattice.build(feature).num_vertices:,}",
+                *(ms(time[name]) for name in ("plain", "one", "two")),
+                f"{time['two'] / time['plain']:.2f}",
+            ]
+        )
+    columns = ["d", "taps", "vertices", "plain torch ms", "1 thread", "2 threads", "÷ plain"]
+    table(
+        f"W4 the paper's layer, {height} x {width}, 3 → 50 channels, build included", columns, rows
+    )

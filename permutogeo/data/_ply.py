@@ -1,0 +1,101 @@
+"""PLY files as fields.
+
+Neither Open3D nor trimesh compares the counts of an ASCII file with its header, and neither keeps
+properties it has no name for; a reader of our own does both.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from permutogeo.data._columns import from_columns, to_columns
+from permutogeo.data._fields import Array, Fields, attribute_name
+from permutogeo.data._ply_elements import TYPES, Table, read_elements
+from permutogeo.data._polygons import triangulate
+
+STANDARD = ("char", "uchar", "short", "ushort", "int", "uint", "float", "double")
+NAMES = {TYPES[name]: name for name in STANDARD}
+
+
+def _scalars(table: Table) -> dict[str, Array]:
+    return {k: v for k, v in table.items() if isinstance(v, np.ndarray) and v.ndim == 1}
+
+
+def read_ply(path: Path) -> Fields:
+    """The points of a PLY file and, where it has any, its faces as triangles."""
+    tables = read_elements(path)
+    vertex = tables.get("vertex", {})
+    fields = from_columns(_scalars(vertex))
+    for name, value in vertex.items():
+        if isinstance(value, np.ndarray) and value.ndim == 2:  # lists of one length, as trimesh has
+            fields[attribute_name(name)] = value
+    face = dict(tables.get("face", {}))
+    polygons = face.pop("vertex_indices", face.pop("vertex_index", None))
+    if polygons is None or len(polygons) == 0:
+        return fields
+    corners = face.pop("texcoord", None)
+    triangles, owner = triangulate(polygons)
+    fields["face"] = triangles
+    if isinstance(corners, np.ndarray) and corners.shape == (len(triangles), 6):
+        fields["face_uv"] = corners.reshape(-1, 3, 2)
+    # Faces have no positions; three zero columns let the same grouping serve them.
+    zero = np.zeros(len(polygons), np.float32)
+    grouped = from_columns({"x": zero, "y": zero, "z": zero, **_scalars(face)})
+    for name, value in grouped.items():
+        if name != "pos":
+            fields[f"face_{'color' if name == 'x' else name}"] = value[owner]
+    return fields
+
+
+def _structured(columns: dict[str, Array]) -> Array:
+    dtype = [(name, value.dtype.newbyteorder("<")) for name, value in columns.items()]
+    rows = np.empty(len(next(iter(columns.values()))), dtype)
+    for name, value in columns.items():
+        rows[name] = value
+    return rows
+
+
+def _header_of(rows: Array) -> list[str]:
+    names = rows.dtype.names or ()
+    return [f"property {NAMES[rows.dtype[name].str[1:]]} {name}" for name in names]
+
+
+def _face_rows(fields: Fields) -> tuple[Array, list[str]]:
+    """Faces as rows (3, a, b, c, attributes …) and their properties."""
+    face = fields["face"].astype(np.int32)
+    others = {k[5:]: v for k, v in fields.items() if k.startswith("face_") and k != "face_uv"}
+    if "color" in others:
+        others["x"] = others.pop("color")
+    extra = to_columns({"pos": np.zeros((len(face), 3), np.float32), **others})
+    extra = {name: value for name, value in extra.items() if name not in ("x", "y", "z")}
+    dtype: list[tuple] = [("count", "u1"), ("corner", "<i4", (3,))]
+    header = ["property list uchar int vertex_indices"]
+    if "face_uv" in fields:
+        dtype += [("six", "u1"), ("texcoord", "<f4", (6,))]
+        header.append("property list uchar float texcoord")
+    dtype += [(name, value.dtype.newbyteorder("<")) for name, value in extra.items()]
+    rows = np.empty(len(face), dtype)
+    rows["count"], rows["corner"] = 3, face
+    if "face_uv" in fields:
+        rows["six"], rows["texcoord"] = 6, fields["face_uv"].reshape(len(face), 6)
+    for name, value in extra.items():
+        rows[name] = value
+        header.append(f"property {NAMES[rows.dtype[name].str[1:]]} {name}")
+    return rows, header
+
+
+def write_ply(path: Path, fields: Fields) -> None:
+    """Write points, and faces where there are any, as binary PLY."""
+    points = {k: v for k, v in fields.items() if not k.startswith("face")}
+    rows = _structured(to_columns(points))
+    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(rows)}"]
+    header += _header_of(rows)
+    parts = [rows.tobytes()]
+    if "face" in fields:
+        faces, properties = _face_rows(fields)
+        header += [f"element face {len(faces)}", *properties]
+        parts.append(faces.tobytes())
+    header.append("end_header\n")
+    path.write_bytes("\n".join(header).encode("ascii") + b"".join(parts))

@@ -1,0 +1,148 @@
+"""Point clouds as :class:`~torch_geometric.data.Data`, and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from permutogeo.data import _convert, _text
+from permutogeo.data._fields import Fields, as_array, from_data, to_data, unit_colors
+from permutogeo.data._files import read_with, replacing, suffix_of
+from permutogeo.data._open3d import is_open3d
+from permutogeo.data._pcd import read_pcd, write_pcd
+from permutogeo.data._ply import read_ply, write_ply
+
+READERS: dict[str, Callable[[Path], Fields]] = {
+    ".ply": read_ply,
+    ".pcd": read_pcd,
+    ".npy": _text.read_npy,
+    ".npz": _text.read_npz,
+    **dict.fromkeys(_text.MEANING, _text.read_xyz),
+}
+WRITERS: dict[str, Callable[[Path, Fields], None]] = {
+    ".ply": write_ply,
+    ".pcd": write_pcd,
+    ".npy": _text.write_npy,
+    ".npz": _text.write_npz,
+    **dict.fromkeys(_text.MEANING, _text.write_xyz),
+}
+KINDS: dict[str, Callable[[Fields], Any]] = {
+    "numpy": lambda fields: fields["pos"],
+    "trimesh": _convert.to_trimesh_cloud,
+    "open3d": _convert.to_open3d_legacy,
+    "open3d_tensor": _convert.to_open3d_tensor,
+}
+
+
+def _fields_of(source: Any, has_x: bool) -> tuple[Fields, str]:
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        suffix = suffix_of(path, READERS)
+        what = f"a point cloud in the format {suffix[1:].upper()}"
+        fields = read_with(path, READERS[suffix], what)
+        # A mesh file is read for its vertices.
+        return {k: v for k, v in fields.items() if not k.startswith("face")}, f"'{path}'"
+    if is_open3d(source, "PointCloud", tensor=False):
+        return _convert.from_open3d_legacy(source), "from_point_cloud"
+    if is_open3d(source, "PointCloud", tensor=True):
+        return _convert.from_open3d_tensor(source), "from_point_cloud"
+    kind = type(source)
+    if kind.__module__.startswith("trimesh.") and kind.__name__ == "PointCloud":
+        return _convert.from_trimesh(source), "from_point_cloud"
+    if isinstance(source, (np.ndarray, Tensor)):
+        array = as_array(source, "from_point_cloud", "source")
+        try:
+            return _text.fields_of_array(array, wide=not has_x), "from_point_cloud"
+        except ValueError as error:
+            raise ValueError(f"from_point_cloud: {error}") from None
+    raise TypeError(
+        "from_point_cloud: Expected a path, an array or tensor of points, or a point cloud of "
+        f"Open3D or trimesh (got {kind.__module__}.{kind.__name__})"
+    )
+
+
+def from_point_cloud(
+    source: Any,
+    *,
+    x: np.ndarray | Tensor | None = None,
+    normal: np.ndarray | Tensor | None = None,
+    drop_invalid: bool = False,
+    dtype: torch.dtype = torch.float32,
+) -> Data:
+    r"""Turns a point cloud into :class:`~torch_geometric.data.Data`.
+
+    Args:
+        source: A path (``.ply``, ``.pcd``, ``.xyz``, ``.xyzn``, ``.xyzrgb``, ``.txt``,
+            ``.npy``, ``.npz``), points :math:`(N, 2)`, :math:`(N, 3)` or
+            :math:`(N, 3 + C)` whose further columns become ``x``, an Open3D ``PointCloud``
+            (legacy or tensor) or a ``trimesh.PointCloud``. It is never changed, nor is its
+            memory shared.
+        x: Values of the points, instead of the colors of ``source``.
+        normal: Normals of the points, instead of those of ``source``.
+        drop_invalid: Leave out points with NaN or infinite coordinates (depth cameras mark
+            missing returns so); by default they are an error.
+        dtype: The type of positions and other floating attributes.
+
+    Returns:
+        ``pos [N, 2|3]``; where known ``x [N, C]`` (colors in [0, 1]), ``normal [N, 3]`` and every
+        other attribute under its own name.
+
+    Example:
+        >>> import torch
+        >>> from permutogeo.data import from_point_cloud
+        >>> from_point_cloud(torch.rand(100, 3), x=torch.rand(100, 1))
+        Data(pos=[100, 3], x=[100, 1])
+    """
+    fields, origin = _fields_of(source, x is not None)
+    for name, value in (("x", x), ("normal", normal)):
+        if value is not None:
+            array = as_array(value, "from_point_cloud", name)
+            fields[name] = unit_colors(array) if array.dtype == np.uint8 else array
+    if drop_invalid and fields["pos"].dtype.kind == "f" and fields["pos"].ndim == 2:
+        valid = np.asarray(np.isfinite(fields["pos"]).all(axis=1))
+        # Attributes of another length are left for the check that names them.
+        fields = {k: v[valid] if len(v) == len(valid) else v for k, v in fields.items()}
+    return to_data(fields, origin, dtype, dims=(2, 3))
+
+
+def to_point_cloud(
+    data: Data, path: str | os.PathLike[str] | None = None, *, kind: str = "open3d"
+) -> Any:
+    r"""Turns :class:`~torch_geometric.data.Data` with ``pos`` into a point cloud.
+
+    PLY, PCD, NPZ and Open3D's tensor geometry hold every attribute of the points; Open3D's
+    legacy clouds hold normals and colors. ``.xyz``, ``.txt`` and ``.npy`` hold ``pos`` and ``x``,
+    ``.xyzn`` ``pos`` and ``normal``. A file is written whole or not at all.
+
+    Args:
+        data: The points. It is never changed.
+        path: Where to write. Without it an object is returned.
+        kind: The object's kind: ``"open3d"``, ``"open3d_tensor"``, ``"trimesh"``, or
+            ``"numpy"`` for the positions.
+
+    Example:
+        >>> import torch
+        >>> from permutogeo.data import from_point_cloud, to_point_cloud
+        >>> to_point_cloud(from_point_cloud(torch.zeros(2, 3)), kind="numpy").shape
+        (2, 3)
+    """
+    if kind not in KINDS:
+        raise ValueError(f"to_point_cloud: Expected 'kind' in {', '.join(KINDS)} (got '{kind}')")
+    fields = from_data(data, "to_point_cloud", dims=(2, 3))
+    if path is None:
+        if kind != "numpy" and fields["pos"].shape[1] == 2:
+            zero = np.zeros_like(fields["pos"][:, :1])
+            fields["pos"] = np.concatenate([fields["pos"], zero], axis=1)
+        return KINDS[kind](fields)
+    path = Path(path)
+    writer = WRITERS[suffix_of(path, WRITERS)]
+    with replacing(path) as temporary:
+        writer(temporary, fields)
+    return path

@@ -1,0 +1,102 @@
+"""Geometry of triangle meshes in torch; faces are ``[3, F]`` as in PyG."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+
+def unit(vectors: Tensor) -> Tensor:
+    """Vectors of length 1; those of length 0 stay 0."""
+    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / torch.where(length > 0, length, torch.ones_like(length))
+
+
+def face_vectors(pos: Tensor, face: Tensor) -> Tensor:
+    """Normals of length twice the area, ``[F, 3]``; 0 where the corners lie on one line."""
+    a, b, c = pos[face[0]], pos[face[1]], pos[face[2]]
+    vectors = torch.linalg.cross(b - a, c - a)
+    norm = torch.linalg.vector_norm
+    # Parallel edges give rounding, not 0, and a direction made of it would become a unit normal.
+    limit = 8 * torch.finfo(pos.dtype).eps * norm(b - a, dim=1) * norm(c - a, dim=1)
+    flat = norm(vectors, dim=1) <= limit
+    return vectors.masked_fill(flat.unsqueeze(1), 0.0)
+
+
+def face_geometry(pos: Tensor, face: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Unit normals ``[F, 3]``, centroids ``[F, 3]`` and areas ``[F]``; degenerate faces have 0."""
+    vectors = face_vectors(pos, face)
+    area = torch.linalg.vector_norm(vectors, dim=-1) / 2
+    return unit(vectors), pos[face].mean(dim=0), area
+
+
+def corner_angles(pos: Tensor, face: Tensor) -> Tensor:
+    """The angle at each corner, ``[3, F]``; 0 beside an edge of length 0."""
+    corner = pos[face]
+    to_next = unit(corner.roll(-1, 0) - corner)
+    to_last = unit(corner.roll(1, 0) - corner)
+    sine = torch.linalg.vector_norm(torch.linalg.cross(to_next, to_last), dim=-1)
+    return torch.atan2(sine, (to_next * to_last).sum(dim=-1))
+
+
+def vertex_normals(pos: Tensor, face: Tensor, weight: str = "area") -> Tensor:
+    """Mean normals of the faces around each vertex ``[N, 3]``; 0 where there are none."""
+    vectors = face_vectors(pos, face)
+    if weight != "area":
+        vectors = unit(vectors)
+    corner = vectors.expand(3, -1, -1)
+    if weight == "angle":
+        corner = corner * corner_angles(pos, face).unsqueeze(-1)
+    total = torch.zeros_like(pos).index_add(0, face.reshape(-1), corner.reshape(-1, 3))
+    return unit(total)
+
+
+def unique_pairs(index: Tensor) -> Tensor:
+    """Each pair of different vertices once, whatever its direction: ``[2, E]``, lower first."""
+    index = index[:, index[0] != index[1]].sort(dim=0).values
+    if index.numel() == 0:
+        return index
+    base = int(index.max()) + 1
+    key = torch.unique(index[0] * base + index[1])  # much faster than unique columns
+    return torch.stack([key // base, key % base])
+
+
+def edges(face: Tensor) -> Tensor:
+    """Each edge once, ``[2, E]`` with the lower index first."""
+    return unique_pairs(torch.cat([face[[0, 1]], face[[1, 2]], face[[2, 0]]], dim=1))
+
+
+def mean_edge_length(pos: Tensor, face: Tensor) -> Tensor:
+    """The mean over all edges, each counted once; 0 for a mesh without."""
+    start, end = edges(face)
+    if len(start) == 0:
+        return pos.new_zeros(())
+    return torch.linalg.vector_norm(pos[start] - pos[end], dim=-1).mean()
+
+
+def face_neighbors(face: Tensor, num_points: int, shared: int) -> Tensor:
+    """Pairs of faces that share at least ``shared`` vertices, ``[2, P]``; each with itself too."""
+    from scipy.sparse import csr_matrix
+
+    count = face.size(1)
+    column = face.t().reshape(-1).cpu().numpy()
+    row = np.repeat(np.arange(count), 3)
+    incidence = csr_matrix((np.ones(len(row), np.int32), (row, column)), (count, num_points))
+    incidence.data[:] = 1  # a degenerate face has a vertex twice, and shares it once
+    common = (incidence @ incidence.T).tocoo()
+    keep = (common.data >= shared) | (common.row == common.col)
+    pairs = np.stack([common.row[keep], common.col[keep]]).astype(np.int64)
+    return torch.from_numpy(pairs).to(face.device)
+
+
+def refresh(data: Data) -> None:
+    """Compute anew the normals, centroids and areas that ``data`` has, after ``pos`` moved."""
+    pos, face = data["pos"], data["face"]
+    if "normal" in data:
+        data["normal"] = vertex_normals(pos, face)
+    names = ("face_normal", "face_center", "face_area")
+    for name, value in zip(names, face_geometry(pos, face), strict=True):
+        if name in data:
+            data[name] = value

@@ -1,0 +1,163 @@
+"""Intrinsic coordinates of a mesh."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
+
+from permutogeo.transforms._mesh import edges, unique_pairs
+from permutogeo.transforms._require import require, require_mesh, require_pos
+
+Array = NDArray[np.float64]
+# Components stand this many of the largest one's widths apart, so a width is free between them.
+SPACING = 3.0
+
+
+class IsomapFeature(BaseTransform):
+    r"""Adds intrinsic coordinates ``intrinsic [N, dim]`` to a mesh: the isomap of its graph by
+    landmarks ("Sparse Multidimensional Scaling using Landmark Points", de Silva and Tenenbaum,
+    2004).
+
+    Edges have their Euclidean length; distances are those of shortest paths from ``landmarks``,
+    each the vertex farthest from those before; the landmarks are embedded by classical scaling and
+    every vertex by its distances to them. With as many landmarks as vertices this is the isomap of
+    `"A Global Geometric Framework for Nonlinear Dimensionality Reduction"
+    <https://doi.org/10.1126/science.290.5500.2319>`_ itself.
+
+    Connected components are embedded one by one and set apart on a grid, the largest at the
+    origin, so that no filter mixes them; a vertex without edges is a component of its own. A
+    dimension that a component does not have is 0. An axis points the way of the position that it
+    follows most, which makes meshes of one kind agree. Without ``face``, the graph is
+    ``edge_index``.
+
+    Args:
+        dim: The number of coordinates.
+        landmarks: The number of landmarks in each component.
+        attr: The name of the result.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from permutogeo.transforms import IsomapFeature
+        >>> data = Data(pos=torch.eye(3), face=torch.tensor([[0], [1], [2]]))
+        >>> IsomapFeature(dim=2)(data).intrinsic.shape
+        torch.Size([3, 2])
+    """
+
+    def __init__(self, dim: int = 4, landmarks: int = 64, attr: str = "intrinsic") -> None:
+        if dim < 1:
+            raise ValueError(f"IsomapFeature: Expected 'dim' >= 1 (got {dim})")
+        if landmarks <= dim:
+            raise ValueError(f"IsomapFeature: Expected 'landmarks' > {dim} (got {landmarks})")
+        self.dim = dim
+        self.landmarks = landmarks
+        self.attr = attr
+
+    def _edges(self, data: Data) -> tuple[Tensor, Tensor]:
+        if "face" in data or "edge_index" not in data:
+            pos, face = require_mesh(self, data)
+            return pos, edges(face)
+        pos, index = require_pos(self, data), require(self, data, "edge_index")
+        return pos, unique_pairs(index)
+
+    def forward(self, data: Data) -> Data:
+        pos, index = self._edges(data)
+        points = pos.detach().cpu().double().numpy()
+        if not np.isfinite(points).all():
+            row = int((~np.isfinite(points).all(axis=1)).argmax())
+            raise ValueError(
+                f"IsomapFeature: Expected finite 'pos' (got {points[row]} in row {row})"
+            )
+        result = isomap(points, index.cpu().numpy(), self.dim, self.landmarks)
+        data[self.attr] = torch.from_numpy(result).to(pos.device, pos.dtype)
+        return data
+
+    def __repr__(self) -> str:
+        first = f"{type(self).__name__}(dim={self.dim}, landmarks={self.landmarks}"
+        return first + (")" if self.attr == "intrinsic" else f", attr='{self.attr}')")
+
+
+def isomap(pos: Array, index: NDArray[np.int64], dim: int, landmarks: int) -> Array:
+    """Coordinates ``[N, dim]`` of the graph with the edges ``index [2, E]``, each given once."""
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    count = len(pos)
+    length = np.linalg.norm(pos[index[0]] - pos[index[1]], axis=1)
+    # An edge of length 0 is an edge still; csgraph would take it for a missing one.
+    length = np.maximum(length, np.finfo(np.float64).tiny)
+    row, column = np.concatenate([index, index[::-1]], axis=1)
+    graph = csr_matrix((np.concatenate([length, length]), (row, column)), (count, count))
+    number, label = connected_components(graph, directed=False)
+    size = np.bincount(label)
+    # Largest component first, each a range of rows.
+    rank = np.empty(number, np.int64)
+    rank[np.argsort(-size, kind="stable")] = np.arange(number)
+    order = np.argsort(rank[label], kind="stable")
+    members = np.split(order, np.cumsum(np.sort(size)[::-1])[:-1])
+    graph = graph if number == 1 else graph[order][:, order]
+    out = np.zeros((count, dim))
+    start = 0
+    for member in members:
+        end = start + len(member)
+        if len(member) == 1:
+            break  # all that follow are single vertices
+        part = graph if number == 1 else graph[start:end, start:end]
+        out[member] = _embed(part, pos[member], dim, landmarks)
+        start = end
+    if number > 1:
+        _separate(out, members, pos)
+    return out
+
+
+def _embed(graph: object, pos: Array, dim: int, landmarks: int) -> Array:
+    """Landmark scaling of one connected graph."""
+    distance, chosen = _distances(graph, landmarks)
+    squared = distance**2
+    between = squared[:, chosen]
+    mean = between.mean(axis=1)
+    scalar = -0.5 * (between - mean - mean[:, None] + mean.mean())
+    values, vectors = np.linalg.eigh((scalar + scalar.T) / 2)
+    values, vectors = values[::-1][:dim], vectors[:, ::-1][:, :dim]
+    real = values > 1e-9 * max(values[0], 0.0)  # other axes are rounding, or no distances at all
+    scale = np.where(real, 1.0 / np.sqrt(np.where(real, values, 1.0)), 0.0)
+    found = -0.5 * (squared - mean[:, None]).T @ (vectors * scale)
+    covariance = (pos - pos.mean(axis=0)).T @ found
+    leading = covariance[np.abs(covariance).argmax(axis=0), np.arange(found.shape[1])]
+    out = np.zeros((len(pos), dim))
+    out[:, : found.shape[1]] = found * np.where(leading < 0, -1.0, 1.0)
+    return out
+
+
+def _distances(graph: object, landmarks: int) -> tuple[Array, NDArray[np.int64]]:
+    """Shortest paths ``[L, N]`` from landmarks, each the vertex farthest from those before."""
+    from scipy.sparse.csgraph import dijkstra
+
+    count = graph.shape[0]  # type: ignore[attr-defined]
+    if count <= landmarks:
+        return dijkstra(graph), np.arange(count)
+    rows = np.empty((landmarks, count))
+    chosen = np.empty(landmarks, np.int64)
+    nearest = dijkstra(graph, indices=0)  # the start only finds the first landmark, at an end
+    for i in range(landmarks):
+        chosen[i] = nearest.argmax()
+        rows[i] = dijkstra(graph, indices=chosen[i])
+        nearest = rows[i].copy() if i == 0 else np.minimum(nearest, rows[i])
+    return rows, chosen
+
+
+def _separate(out: Array, members: list[NDArray[np.int64]], pos: Array) -> None:
+    """Move each component to a cell of its own in a grid, in place."""
+    dim = out.shape[1]
+    widths = [np.ptp(out[member], axis=0).max() for member in members if len(member) > 1]
+    cell = SPACING * max(widths, default=0.0) or float(np.ptp(pos, axis=0).max()) or 1.0
+    side = math.ceil(round(len(members) ** (1.0 / dim), 9))
+    for number, member in enumerate(members):
+        digits = [number // side**axis % side for axis in range(dim)]
+        out[member] += cell * np.array(digits)

@@ -1,0 +1,86 @@
+"""Mean smoothing of face normals."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
+
+from permutogeo.transforms._mesh import face_geometry, face_neighbors, refresh, unit
+from permutogeo.transforms._require import require_mesh
+
+
+class SmoothNormals(BaseTransform):
+    r"""Smooths a mesh by the mean filter of its face normals ("Mesh Smoothing via Mean and Median
+    Filtering Applied to Face Normals", Yagou et al., 2002).
+
+    Each iteration averages normals over the neighbors of each face and moves the vertices to fit:
+
+    .. math::
+        \mathbf{m}_t &= \frac{\sum_{s \in N(t)} A_s \mathbf{n}_s}
+        {\left\| \sum_{s \in N(t)} A_s \mathbf{n}_s \right\|}
+
+        \mathbf{v} &\leftarrow \mathbf{v} + \frac{1}{\sum_{t \ni v} A_t} \sum_{t \ni v} A_t
+        \left( (\mathbf{c}_t - \mathbf{v})^\top \mathbf{m}_t \right) \mathbf{m}_t
+
+    where :math:`A` are areas, :math:`\mathbf{n}` normals and :math:`\mathbf{c}` centroids of faces.
+    Vertices without faces stay where they are. Normals, centroids and areas that the data have are
+    computed anew.
+
+    Args:
+        iterations: How often.
+        neighbors: The faces around a face share a ``"vertex"`` or an ``"edge"`` with it.
+        keep: The name under which the positions before are kept; the paper's displacements are
+            ``data[keep] - data.pos``.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from permutogeo.transforms import SmoothNormals
+        >>> data = Data(pos=torch.eye(3), face=torch.tensor([[0], [1], [2]]))
+        >>> SmoothNormals(iterations=5, keep="noisy")(data)
+        Data(pos=[3, 3], face=[3, 1], noisy=[3, 3])
+    """
+
+    def __init__(
+        self, iterations: int = 10, neighbors: str = "vertex", keep: str | None = None
+    ) -> None:
+        if iterations < 0:
+            raise ValueError(f"SmoothNormals: Expected 'iterations' >= 0 (got {iterations})")
+        if neighbors not in ("vertex", "edge"):
+            expected = "'neighbors' in vertex, edge"
+            raise ValueError(f"SmoothNormals: Expected {expected} (got '{neighbors}')")
+        self.iterations = iterations
+        self.neighbors = neighbors
+        self.keep = keep
+
+    def forward(self, data: Data) -> Data:
+        pos, face = require_mesh(self, data)
+        if self.keep is not None:
+            data[self.keep] = pos
+        target, source = face_neighbors(face, len(pos), 1 if self.neighbors == "vertex" else 2)
+        moved = pos.double()  # small steps, many times
+        for _ in range(self.iterations):
+            moved = _step(moved, face, target, source)
+        data.pos = moved.to(pos.dtype)
+        refresh(data)
+        return data
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(iterations={self.iterations}, "
+            f"neighbors='{self.neighbors}', keep={self.keep!r})"
+        )
+
+
+def _step(pos: Tensor, face: Tensor, target: Tensor, source: Tensor) -> Tensor:
+    normal, center, area = face_geometry(pos, face)
+    weighted = normal * area.unsqueeze(1)
+    mean = unit(torch.zeros_like(normal).index_add(0, target, weighted[source]))
+    distance = ((center - pos[face]) * mean).sum(dim=-1, keepdim=True)  # [3, F, 1]
+    shift = area.unsqueeze(1) * distance * mean
+    vertex = face.reshape(-1)
+    total = torch.zeros_like(pos).index_add(0, vertex, shift.reshape(-1, 3))
+    weight = pos.new_zeros(len(pos)).index_add(0, vertex, area.repeat(3)).unsqueeze(1)
+    return pos + total / torch.where(weight > 0, weight, torch.ones_like(weight))
