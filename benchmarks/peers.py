@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -73,3 +78,43 @@ def gather_gemm_scatter(
         source = neighbors[target, tap].long()
         out.index_add_(0, target, values[source] @ filter[tap])
     return out
+
+
+def spconv_forward(voxel: np.ndarray, channels: int, outputs: int, repeats: int) -> float:
+    """Milliseconds of spconv's 3 x 3 x 3 submanifold convolution, its indices given.
+
+    In a process with one OpenMP thread: with more its CPU results are wrong.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "voxel.npy"
+        np.save(path, voxel - voxel.min(0))
+        command = [sys.executable, "-c", _SPCONV, str(path), str(channels), str(outputs)]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        result = subprocess.run(
+            [*command, str(repeats)], capture_output=True, check=True, env=environment
+        )
+    return float(result.stdout.split()[-1])
+
+
+_SPCONV = """
+import sys, time, statistics
+import numpy as np, torch
+import spconv.pytorch as spconv
+
+voxel = np.load(sys.argv[1]).astype(np.int32)
+channels, outputs, repeats = map(int, sys.argv[2:])
+index = torch.from_numpy(np.ascontiguousarray(np.pad(voxel, ((0, 0), (1, 0)))))
+layer = spconv.SubMConv3d(
+    channels, outputs, 3, bias=False, indice_key="shell", algo=spconv.ConvAlgo.Native
+)
+x = torch.randn(len(voxel), channels)
+times = []
+with torch.no_grad():
+    sparse = spconv.SparseConvTensor(x, index, [int(voxel.max()) + 1] * 3, 1)
+    layer(sparse)
+    for _ in range(repeats):
+        start = time.perf_counter()
+        layer(sparse)
+        times.append(time.perf_counter() - start)
+print(1e3 * statistics.median(times))
+"""

@@ -119,6 +119,9 @@ def convolution(quick: bool = False) -> None:
             leaf, weight = values.requires_grad_(), filter.requires_grad_()
             torch.autograd.grad(lattice.convolve(leaf, weight), (leaf, weight), gradient)
 
+        peer = "not installed"
+        if peers.has("spconv"):
+            peer = ms(peers.spconv_forward(voxel, channels, outputs, repeats))
         for count in (1, 2):
             with threads(count), torch.no_grad():
                 contenders = {
@@ -135,7 +138,9 @@ def convolution(quick: bool = False) -> None:
                 [
                     f"{channels} → {outputs}",
                     str(count),
-                    *(ms(time[name]) for name in ("ours", "dense", "tap by tap", "both")),
+                    *(ms(time[name]) for name in ("ours", "dense", "tap by tap")),
+                    peer if count == 1 else "",
+                    ms(time["both"]),
                     f"{time['dense'] / time['ours']:.2f}",
                     f"{time['both'] / time['ours']:.2f}",
                 ]
@@ -145,7 +150,15 @@ def convolution(quick: bool = False) -> None:
         f"W3 learned convolution, {len(voxel):,} voxels, {lattice.num_vertices:,} vertices, "
         f"{pairs:,} of {neighbors.numel():,} neighbors present"
     )
-    columns = ["channels", "threads", "ours ms", "dense mm", "tap by tap", "with backward"]
+    columns = [
+        "channels",
+        "threads",
+        "ours ms",
+        "dense mm",
+        "tap by tap",
+        "spconv",
+        "with backward",
+    ]
     table(title, [*columns, "rate ÷ dense", "backward ÷ forward"], rows)
 
 

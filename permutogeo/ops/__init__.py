@@ -6,7 +6,7 @@ again) and an autocast rule (float32). They take what :class:`permutogeo.Lattice
 
 from permutogeo.ops.blur import blur
 from permutogeo.ops.build import build
-from permutogeo.ops.convolve import convolve, correlate
+from permutogeo.ops.convolve import convolve, convolve_backward, correlate
 from permutogeo.ops.convolve_channelwise import convolve_channelwise, correlate_channelwise
 from permutogeo.ops.dot import dot
 from permutogeo.ops.embed import embed_adjoint, embed_tangent
@@ -20,6 +20,7 @@ __all__ = [
     "blur",
     "build",
     "convolve",
+    "convolve_backward",
     "convolve_channelwise",
     "correlate",
     "correlate_channelwise",

@@ -1,8 +1,9 @@
 """Learned filter banks on the lattice: neighbors gathered in chunks, and a dense product for each.
 
-``convolve`` and ``correlate`` are two derivatives of one form, ``sum_vk values_{neighbor_k(v)} @
-filter_k @ grad_v``; the third, in ``values``, is a convolution too, since the stencil contains
-with every offset its negative (``opposite``).
+``convolve`` and ``correlate`` are two derivatives of one form,
+``sum_vk values_{neighbor_k(v)} @ filter_k @ grad_v``; the third, in ``values``, is a convolution
+too, since the stencil contains with every offset its negative (``opposite``). The backward of a
+convolution needs the last two, which share what they gather: ``convolve_backward`` makes both.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ ops = torch.ops.permutogeo
 _CHUNK_BYTES = 4 * 2**20
 _CUDA_CHUNK_BYTES = 64 * 2**20
 # Partial sums of the filter's gradient, whatever the number of threads.
-_PARTIAL_SUMS = 8
+_PARTIAL_SUMS = 16
 
 
 class _Gather:
@@ -76,41 +77,51 @@ class _Gather:
 
 
 def _convolve(values, filter, neighbors, opposite, groups):
-    taps, _, out_channels = filter.shape
-    out = _warp.empty(len(neighbors), out_channels, dtype=values.dtype, device=values.device)
+    out = _warp.empty(len(neighbors), filter.shape[2], dtype=values.dtype, device=values.device)
     if out.numel() == 0 or filter.numel() == 0:
         return out.zero_()
     gather = _Gather(values, neighbors, groups)
-    # [groups, K C_in / groups, C_out / groups]
-    matrix = filter.detach().view(taps, -1, groups, out_channels // groups).permute(2, 0, 1, 3)
-    matrix = matrix.reshape(groups, -1, out_channels // groups)
+    matrix = _matrix(filter.detach(), groups)
 
     def work(chunks: Iterator[tuple[int, int]]) -> None:
         read = gather.reader()
         with torch.no_grad():
             for first, last in chunks:
-                rows = read(first, last)
-                if groups == 1:
-                    torch.mm(rows[0], matrix[0], out=out[first:last])
-                else:
-                    product = torch.bmm(rows, matrix).transpose(0, 1)
-                    out[first:last] = product.reshape(last - first, out_channels)
+                _multiply(read(first, last), matrix, out[first:last])
 
     _in_workers(work, gather.chunks(), gather)
     return out
 
 
+def _convolve_backward(values, filter, grad, neighbors, opposite, groups):
+    return _adjoint(values, grad, neighbors, opposite, groups, filter)
+
+
 def _correlate(values, grad, neighbors, opposite, groups):
-    taps, channels, out_channels = neighbors.shape[1], values.shape[1], grad.shape[1]
-    width = channels // groups
-    shape = (groups, taps * width, out_channels // groups)
+    return _adjoint(values, grad, neighbors, opposite, groups, None)[1]
+
+
+def _adjoint(values, grad, neighbors, opposite, groups, filter):
+    """Gradients in the values (where a filter is given) and in the filter, from one gathering.
+
+    With ``u`` the neighbor ``k`` of ``v``, ``v`` is the opposite neighbor of ``u``: the filter's
+    gradient too can be read from the neighbors of ``grad``.
+    """
+    taps, (count, channels), outputs = neighbors.shape[1], values.shape, grad.shape[1]
+    grad_filter = values.new_zeros(taps, channels // groups, outputs)
+    out = None
+    if filter is not None:
+        out = _warp.empty(count, channels, dtype=values.dtype, device=values.device)
     if values.numel() == 0 or grad.numel() == 0:
-        return values.new_zeros(taps, width, out_channels)
-    gather = _Gather(values, neighbors, groups)
-    grads = grad.detach().contiguous().view(-1, groups, out_channels // groups).transpose(0, 1)
+        return out if out is None else out.zero_(), grad_filter
+    gather = _Gather(grad, neighbors, groups)
+    if filter is not None:
+        matrix = _matrix(_transposed(filter.detach(), opposite, groups), groups)
+    # [groups, C_in / groups, M]
+    columns = values.detach().reshape(count, groups, -1).permute(1, 2, 0)
     chunks = gather.chunks()
     parts = min(_PARTIAL_SUMS, len(chunks))
-    sums = values.new_zeros(parts, *shape)
+    sums = values.new_zeros(parts, groups, channels // groups, taps * outputs // groups)
 
     def work(mine: Iterator[int]) -> None:
         read = gather.reader()
@@ -118,14 +129,32 @@ def _correlate(values, grad, neighbors, opposite, groups):
             for part in mine:
                 for first, last in chunks[part::parts]:
                     rows = read(first, last)
+                    if out is not None:
+                        _multiply(rows, matrix, out[first:last])
                     if groups == 1:
-                        sums[part, 0].addmm_(rows[0].t(), grads[0, first:last])
+                        sums[part, 0].addmm_(columns[0, :, first:last], rows[0])
                     else:
-                        sums[part].baddbmm_(rows.transpose(1, 2), grads[:, first:last])
+                        sums[part].baddbmm_(columns[:, :, first:last], rows)
 
     _in_workers(work, list(range(parts)), gather)
-    total = combine(sums).view(groups, taps, width, out_channels // groups)
-    return total.permute(1, 2, 0, 3).reshape(taps, width, out_channels)
+    total = combine(sums).view(groups, channels // groups, taps, outputs // groups)
+    total = total.permute(2, 1, 0, 3).reshape(taps, channels // groups, outputs)
+    return out, total.index_select(0, opposite)
+
+
+def _matrix(filter: torch.Tensor, groups: int) -> torch.Tensor:
+    """The filter as one matrix for each group, ``[groups, K C_in / groups, C_out / groups]``."""
+    taps, _, outputs = filter.shape
+    grouped = filter.reshape(taps, -1, groups, outputs // groups).permute(2, 0, 1, 3)
+    return grouped.reshape(groups, -1, outputs // groups)
+
+
+def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> None:
+    """Gathered rows of each group times its matrix, side by side into ``out``."""
+    if len(matrix) == 1:
+        torch.mm(rows[0], matrix[0], out=out)
+    else:
+        out.copy_(torch.bmm(rows, matrix).transpose(0, 1).reshape(out.shape))
 
 
 def _in_workers(work: Any, items: list, gather: _Gather) -> None:
@@ -151,13 +180,32 @@ def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
 
 def _backward_convolve(ctx: Any, grad: torch.Tensor) -> tuple:
     values, filter, neighbors, opposite = ctx.saved_tensors
+    indices = (neighbors, opposite, ctx.groups)
     grad_values = grad_filter = None
-    if ctx.needs_input_grad[0]:
-        adjoint = _transposed(filter, opposite, ctx.groups)
-        grad_values = ops.convolve(grad, adjoint, neighbors, opposite, ctx.groups)
-    if ctx.needs_input_grad[1]:
-        grad_filter = ops.correlate(values, grad, neighbors, opposite, ctx.groups)
+    if ctx.needs_input_grad[0] and ctx.needs_input_grad[1]:
+        grad_values, grad_filter = ops.convolve_backward(values, filter, grad, *indices)
+    elif ctx.needs_input_grad[0]:
+        grad_values = ops.convolve(grad, _transposed(filter, opposite, ctx.groups), *indices)
+    elif ctx.needs_input_grad[1]:
+        grad_filter = ops.correlate(values, grad, *indices)
     return grad_values, grad_filter, None, None, None
+
+
+def _backward_backward(ctx: Any, grad_values: torch.Tensor, grad_filter: torch.Tensor) -> tuple:
+    values, filter, grad, neighbors, opposite = ctx.saved_tensors
+    indices = (neighbors, opposite, ctx.groups)
+
+    def transposed(bank: torch.Tensor) -> torch.Tensor:
+        return _transposed(bank, opposite, ctx.groups)
+
+    return (
+        ops.convolve(grad, transposed(grad_filter), *indices),
+        transposed(ops.correlate(grad, grad_values, *indices)),
+        ops.convolve(grad_values, filter, *indices) + ops.convolve(values, grad_filter, *indices),
+        None,
+        None,
+        None,
+    )
 
 
 def _backward_correlate(ctx: Any, grad: torch.Tensor) -> tuple:
@@ -191,4 +239,16 @@ correlate = define(
     ),
     save=_save,
     backward=_backward_correlate,
+)
+
+convolve_backward = define(
+    "convolve_backward(Tensor values, Tensor filter, Tensor grad, Tensor neighbors,"
+    " Tensor opposite, int groups) -> (Tensor, Tensor)",
+    _convolve_backward,
+    lambda values, filter, grad, neighbors, opposite, groups: (
+        values.new_empty(values.shape),
+        filter.new_empty(filter.shape),
+    ),
+    save=_save,
+    backward=_backward_backward,
 )
