@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from permutogeo import ops
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Incidence:
     """Points on a lattice: the vertices at the corners of each, and their weights.
 
@@ -25,7 +26,7 @@ class Incidence:
     weight: Tensor
     num_vertices: int
     complete: bool = False
-    _cache: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict, repr=False)
+    _cache: dict[str, Any] = field(default_factory=dict)
 
     @property
     def num_points(self) -> int:
@@ -55,13 +56,15 @@ class Incidence:
         """Corners as kernels read them: an absent one is some vertex of weight 0."""
         if self.complete:
             return self.vertex, self.weight
-        if "present" not in self._cache:
+        there = self.vertex >= 0
+        if "vertex" not in self._cache:
+            # Spread over the vertices, so that none collects all the zeros.
             anywhere = torch.arange(self.num_points, device=self.vertex.device)
             anywhere = (anywhere % max(1, self.num_vertices)).to(torch.int32).unsqueeze(1)
-            there = self.vertex >= 0
-            weight = torch.where(there, self.weight, self.weight.new_zeros(()))
-            self._cache["present"] = (torch.where(there, self.vertex, anywhere), weight)
-        return self._cache["present"]
+            self._cache["vertex"] = torch.where(there, self.vertex, anywhere)
+        # Not kept: its gradient belongs to this call.
+        weight = torch.where(there, self.weight, self.weight.new_zeros(()))
+        return self._cache["vertex"], weight
 
     def by_vertex(self) -> tuple[Tensor, Tensor]:
         """The corners in order of their vertices, made once (empty where splatting needs none)."""
@@ -74,6 +77,12 @@ class Incidence:
         """The same on another device."""
         return Incidence(
             self.vertex.to(device), self.weight.to(device), self.num_vertices, self.complete
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(num_points={self.num_points}, "
+            f"corners={self.vertex.shape[1]}, num_vertices={self.num_vertices})"
         )
 
 

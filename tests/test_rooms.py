@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-LATTICE = {"lattice", "ops"}
+LATTICE = {"lattice", "incidence", "ops", "stencils"}
 FUNCTIONAL = LATTICE | {"functional"}
 NN = FUNCTIONAL | {"nn"}
 MODELS = NN | {"models", "weights"}
@@ -21,8 +21,11 @@ DATA = {"data"}
 ROOMS = {
     "kernels": set(),
     "testing": set(),
-    "ops": {"kernels"},
-    "lattice": {"ops"},
+    "stencils": set(),
+    "ops": {"kernels", "stencils"},
+    "incidence": {"ops"},
+    "lattice": {"incidence", "ops", "stencils"},
+    "_warmup": LATTICE,
     "functional": LATTICE,
     "image": FUNCTIONAL,
     "nn": FUNCTIONAL,

@@ -160,9 +160,10 @@ def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> No
 def _in_workers(work: Any, items: list, gather: _Gather) -> None:
     """Let each worker take items in turn, with as many workers as the working memory allows."""
     pending = iter(items)
+    if gather.values.device.type != "cpu":  # the caller's stream is the caller's thread's
+        work(pending)
+        return
     workers = min(_threads.count(), gather.workers, len(items))
-    if gather.values.device.type != "cpu":
-        workers = 1
     _warp.run([lambda: work(pending)] * workers)
 
 

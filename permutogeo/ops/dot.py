@@ -16,6 +16,8 @@ ops = torch.ops.permutogeo
 def _dot(x, values, vertex, order, begin):
     device = x.device
     out = _warp.empty(*vertex.shape, dtype=x.dtype, device=device)
+    if len(values) == 0:
+        return out.zero_()
     x, values, vertex = x.detach().contiguous(), values.detach().contiguous(), vertex.contiguous()
     run = _warp.kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
     described = (*_warp.rows(x), *_warp.rows(values), _warp.array(out, 1))

@@ -23,6 +23,8 @@ def _slice(values, weight, vertex, order, begin):
     device = values.device
     count, corners = vertex.shape
     out = _warp.empty(count, values.shape[1], dtype=values.dtype, device=device)
+    if len(values) == 0:  # points beside an empty lattice
+        return out.zero_()
     values, weight = values.detach().contiguous(), weight.detach().contiguous()
     vertex = vertex.contiguous()
     run = _warp.kernels(kernels.make, corners, values.dtype, device=device)

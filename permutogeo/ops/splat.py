@@ -16,6 +16,8 @@ ops = torch.ops.permutogeo
 
 def _splat(x, weight, vertex, num_vertices, order, begin):
     x, weight, vertex = x.detach().contiguous(), weight.detach().contiguous(), vertex.contiguous()
+    if num_vertices == 0:
+        return x.new_empty(0, x.shape[1])
     copies = private_copies(vertex.numel(), num_vertices)
     if x.device.type == "cpu" and copies > 0:
         return _scatter(x, weight, vertex, num_vertices, copies)

@@ -21,7 +21,8 @@ def private_copies(num_corners: int, num_vertices: int) -> int:
 
 def _transpose(vertex: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.Tensor]:
     flat = vertex.contiguous().view(-1)
-    if vertex.device.type == "cpu" and private_copies(len(flat), num_vertices) > 0:
+    copied = vertex.device.type == "cpu" and private_copies(len(flat), num_vertices) > 0
+    if copied or num_vertices == 0:
         return flat.new_empty(0), flat.new_empty(0)
     count = _count if vertex.device.type == "cpu" else _sort
     return count(flat, num_vertices)
@@ -49,12 +50,10 @@ def _count(flat: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.T
 
 
 def _sort(flat: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """A stable sort, for devices where counting would need atomics. Absent corners come first."""
-    value, order = torch.sort(flat, stable=True)
-    edge = torch.arange(num_vertices + 1, dtype=value.dtype, device=value.device)
-    begin = torch.searchsorted(value, edge)
-    order = order[begin[0] :] if len(begin) else order
-    return order.to(torch.int32), (begin - begin[0]).to(torch.int32)
+    """A stable sort, for devices where counting would need atomics."""
+    vertex, order = torch.sort(flat, stable=True)
+    edge = torch.arange(num_vertices + 1, dtype=vertex.dtype, device=vertex.device)
+    return order.to(torch.int32), torch.searchsorted(vertex, edge, out_int32=True)
 
 
 def _fake(vertex, num_vertices):
