@@ -55,7 +55,7 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     @kernel(module)
     def scatter(
         start: int,
-        run: int,
+        runs: wp.array2d(dtype=wp.int32),  # [R, 3]: copy, first and last point
         vertices: int,
         vertex: wp.array1d(dtype=Vertex),  # [N]
         weight: wp.array1d(dtype=Weight),  # [N]
@@ -66,10 +66,13 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         out4: wp.array2d(dtype=Row4),
         out1: wp.array2d(dtype=Row1),
     ):
-        """Add a run of points into a copy of the values; a thread owns both."""
+        """Add a run of points into a copy of the values; a thread owns a run.
+
+        Runs of one copy belong to different graphs, which share no vertex.
+        """
         t = wp.tid() + start
-        base = t * vertices
-        for i in range(t * run, wp.min((t + 1) * run, vertex.shape[0])):
+        base = runs[t, 0] * vertices
+        for i in range(runs[t, 1], runs[t, 2]):
             v = vertex[i]
             w = weight[i]
             for b in range(x16.shape[1]):

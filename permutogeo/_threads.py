@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import torch
 
+Job = Callable[[], None]
+
 _local = threading.local()
 _lock = threading.Lock()
-_pool: ThreadPoolExecutor | None = None
+_pool: SimpleQueue | None = None
 _pool_size = 0
 
 
@@ -20,7 +23,7 @@ def count() -> int:
     return 1 if getattr(_local, "worker", False) else torch.get_num_threads()
 
 
-def run(jobs: Sequence[Callable[[], None]], *, caller: bool = True) -> None:
+def run(jobs: Sequence[Job], *, caller: bool = True) -> None:
     """Run all jobs and return when the last one is done; the first error is raised.
 
     Args:
@@ -32,50 +35,75 @@ def run(jobs: Sequence[Callable[[], None]], *, caller: bool = True) -> None:
         for job in jobs:
             job()
         return
-    pending = iter(jobs)  # shared: each thread takes the next one
-
-    def drain() -> None:
-        for job in pending:
-            job()
-
+    pending = deque(jobs)
+    finished: SimpleQueue[BaseException | None] = SimpleQueue()
+    helpers = threads - caller
     pool = _workers(count())
-    futures = [pool.submit(drain) for _ in range(threads - caller)]
+    for _ in range(helpers):
+        pool.put((pending, finished))
+    errors = [_drain(pending)] if caller else []
+    # Whatever happens, nobody may still work on the caller's memory when this returns.
+    while helpers:
+        try:
+            errors.append(finished.get())
+            helpers -= 1
+        except KeyboardInterrupt as interrupt:
+            pending.clear()
+            errors.append(interrupt)
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+def _drain(pending: deque[Job]) -> BaseException | None:
+    """Take jobs until there are none; an error, Ctrl-C included, is kept and ends the others."""
     try:
-        if caller:
-            drain()
-    finally:
-        for future in futures:
-            future.exception()
-    for future in futures:
-        future.result()
+        while True:
+            try:
+                job = pending.popleft()
+            except IndexError:
+                return None
+            job()
+    except BaseException as error:
+        pending.clear()
+        return error
 
 
-def _workers(size: int) -> ThreadPoolExecutor:
+def _workers(size: int) -> SimpleQueue:
     global _pool, _pool_size
-    if _pool is None or _pool_size != size:
-        with _lock:
-            if _pool is None or _pool_size != size:
-                _pool, _pool_size = _start(size), size
-    return _pool
+    with _lock:
+        if _pool is None or _pool_size != size:
+            if _pool is not None:
+                for _ in range(_pool_size):
+                    _pool.put(None)
+            _pool, _pool_size = _start(size), size
+        return _pool
 
 
-def _start(size: int) -> ThreadPoolExecutor:
-    """Threads on which torch uses one thread, while it keeps its setting everywhere else."""
+def _start(size: int) -> SimpleQueue:
+    """Threads on which torch uses one thread, while it keeps its setting everywhere else.
+
+    They are daemons: a pool of ``concurrent.futures`` would refuse work while other threads still
+    run at the interpreter's end.
+    """
+    queue: SimpleQueue = SimpleQueue()
     arrived = threading.Barrier(size + 1)
 
-    def enter() -> None:
+    def work() -> None:
         _local.worker = True
         torch.get_num_threads()  # takes over the global setting once, before ours
         torch.set_num_threads(1)
         arrived.wait()
+        while (task := queue.get()) is not None:
+            pending, finished = task
+            finished.put(_drain(pending))
 
     setting = torch.get_num_threads()
-    pool = ThreadPoolExecutor(size, thread_name_prefix="permutogeo")
-    for _ in range(size):
-        pool.submit(enter)
+    for index in range(size):
+        threading.Thread(target=work, name=f"permutogeo-{index}", daemon=True).start()
     arrived.wait()
     torch.set_num_threads(setting)
-    return pool
+    return queue
 
 
 def _forget() -> None:

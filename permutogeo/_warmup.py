@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 
 from permutogeo.lattice import Lattice
+from permutogeo.stencils import check_integer
 
 
 def warmup(
@@ -23,20 +25,37 @@ def warmup(
         device: Where the kernels are to run.
         on_progress: Called with a label before each dimension and type.
     """
+    dims, dtypes = _several("dims", dims), _several("dtypes", dtypes)
     for name in dtypes:
         if name not in ("float32", "float64"):
             raise ValueError(f"Expected 'dtypes' of 'float32' and 'float64' (got {name!r})")
+    for dim in dims:
+        check_integer("dims", dim, 1)
+    target = torch.device(device)
+    if target.type == "cuda" and (target.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"Expected 'device' to be one of this machine's (got {device}, there are "
+            f"{torch.cuda.device_count()} CUDA devices)"
+        )
+    for name in dtypes:
         for dim in dims:
-            if dim < 1:
-                raise ValueError(f"Expected 'dims' of at least 1 (got {dim})")
             if on_progress is not None:
                 on_progress(f"{dim}-D, {name}")
-            _exercise(dim, getattr(torch, name), torch.device(device))
+            with torch.inference_mode(False), torch.enable_grad():
+                _exercise(dim, getattr(torch, name), target)
+
+
+def _several(name: str, items: Any) -> list:
+    if isinstance(items, str) or not isinstance(items, Iterable):
+        raise TypeError(f"Expected '{name}' to be a list (got {items!r})")
+    return list(items)
 
 
 def _exercise(dim: int, dtype: torch.dtype, device: torch.device) -> None:
-    """Call everything once on two points."""
-    feature = torch.zeros(2, dim, dtype=dtype, device=device, requires_grad=True)
+    """Call everything once: on one spot, which splats by copies, and on two points."""
+    spot = torch.zeros(64, dim, dtype=dtype, device=device)
+    Lattice.build(spot).splat(torch.ones_like(spot))
+    feature = spot[:2].clone().requires_grad_()
     lattice = Lattice.build(feature)
     at = lattice.locate(feature)
     taps = lattice.neighbors(stencil="axis").shape[1]

@@ -53,6 +53,8 @@ def init() -> None:
     with _loading, _quiet():
         if os.environ.get("PERMUTOGEO_DEBUG"):
             wp.config.mode = "debug"
+            # Unoptimised, every kernel writes the address of its stack to one place for tiles.
+            wp.config.enable_tiles_in_stack_memory = False
         wp.init()
 
 

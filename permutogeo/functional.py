@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from permutogeo.incidence import check_rows
-from permutogeo.lattice import Lattice
+from permutogeo.incidence import check_rows, working_dtype
+from permutogeo.lattice import Lattice, check_points
 
 NORMALIZATIONS = (None, "before", "after", "symmetric")
 
@@ -50,7 +50,7 @@ def gaussian_filter(
     _check_normalization(normalize)
     lattice = Lattice.build(feature, batch)
     check_rows("x", x, lattice.num_points, "points", lattice.code)
-    return _normalized(lambda y: lattice.slice(lattice.blur(lattice.splat(y))), x, normalize)
+    return _lattice_gaussian(lattice, x, normalize)
 
 
 def brute_force_filter(
@@ -68,8 +68,17 @@ def brute_force_filter(
         rows: Compute only these points' results.
     """
     _check_normalization(normalize)
+    feature = check_points("feature", feature, "batch", batch)
     check_rows("x", x, feature.shape[0], "points", feature)
+    dtype, x = x.dtype, x.to(working_dtype(x))
     rows = torch.arange(len(x), device=x.device) if rows is None else rows
+    return _exact(x, feature, batch, normalize, rows).to(dtype)
+
+
+def _exact(
+    x: Tensor, feature: Tensor, batch: Tensor | None, normalize: str | None, rows: Tensor
+) -> Tensor:
+    """The rows of the exact filter, by normalization."""
     if normalize in ("before", "symmetric"):
         response = _gaussian_sum(torch.ones_like(x[:, :1]), feature, batch) + EPSILON
         if normalize == "before":
@@ -120,15 +129,25 @@ def approximation_report(
         100
     """
     lattice = Lattice.build(feature, batch)
+    check_rows("x", x, lattice.num_points, "points", lattice.code)
     generator = torch.Generator().manual_seed(seed)
-    rows = torch.randperm(len(x), generator=generator)[:samples].to(x.device)
-    smooth = _normalized(lambda y: lattice.slice(lattice.blur(lattice.splat(y))), x, "after")
+    rows = torch.randperm(len(x), generator=generator, device="cpu")[:samples].to(x.device)
+    smooth = _lattice_gaussian(lattice, x, "after")
     error = (smooth[rows] - brute_force_filter(x, feature, batch, "after", rows)).double()
     peak = float(x.max() - x.min()) if x.numel() else 0.0
     mean_square = float(error.square().mean()) if error.numel() else 0.0
     psnr = 10 * math.log10(peak**2 / mean_square) if mean_square > 0 and peak > 0 else math.inf
     largest = float(error.abs().max()) if error.numel() else 0.0
     return ApproximationReport(psnr, largest, len(rows), len(x), lattice.num_vertices)
+
+
+def _lattice_gaussian(lattice: Lattice, x: Tensor, normalize: str | None) -> Tensor:
+    """Splat, blur and slice, in single precision at least: sums of halves would overflow."""
+
+    def kernel(y: Tensor) -> Tensor:
+        return lattice.slice(lattice.blur(lattice.splat(y)))
+
+    return _normalized(kernel, x.to(working_dtype(x)), normalize).to(x.dtype)
 
 
 def _normalized(kernel: Callable[[Tensor], Tensor], x: Tensor, normalize: str | None) -> Tensor:

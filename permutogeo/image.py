@@ -40,6 +40,8 @@ def bilateral_filter(
             raise ValueError(f"Expected '{name}' greater than 0 (got {sigma})")
     values, restore = _channels_last("image", image)
     guide_values = values if guide is None else _channels_last("guide", guide)[0]
+    _check_finite("image", values)
+    _check_finite("guide", guide_values)
     if guide_values.shape[:3] != values.shape[:3]:
         raise ValueError(
             f"Expected 'guide' of the image's size {list(values.shape[:3])} as [B, H, W] "
@@ -57,7 +59,14 @@ def bilateral_filter(
     ).flatten(0, 2)
     pixels = height * width
     batch = torch.arange(images, device=values.device).repeat_interleave(pixels)
-    smooth = gaussian_filter(values.flatten(0, 2), feature, batch if images > 1 else None)
+    try:
+        smooth = gaussian_filter(values.flatten(0, 2), feature, batch if images > 1 else None)
+    except ValueError as error:
+        raise ValueError(
+            f"Expected 'sigma_pos' and 'sigma_color' large enough for {height} x {width} pixels "
+            f"with colors from {guide_values.min().item():g} to {guide_values.max().item():g} "
+            f"(got {sigma_pos:g} and {sigma_color:g})"
+        ) from error
     return restore(smooth.view(images, height, width, channels))
 
 
@@ -77,8 +86,10 @@ def _channels_last(
             raise ValueError(
                 f"Expected '{name}' of shape [H, W] or [H, W, C] (got {list(image.shape)})"
             )
-        tensor = torch.from_numpy(np.ascontiguousarray(image))
-        working = _to_float(name, tensor).reshape(1, *image.shape[:2], -1)
+        # Torch wants memory that may be written to, and warns of other arrays.
+        tensor = torch.from_numpy(np.require(image, requirements=["C", "W"]))
+        channels = 1 if image.ndim == 2 else image.shape[2]
+        working = _to_float(name, tensor).reshape(1, *image.shape[:2], channels)
         return working, lambda out: _from_float(out, tensor.dtype).view(image.shape).numpy()
     if isinstance(image, Tensor):
         if image.dim() not in (3, 4):
@@ -92,6 +103,15 @@ def _channels_last(
             lambda out: _from_float(out, image.dtype).movedim(-1, -3).reshape(image.shape),
         )
     raise TypeError(f"Expected '{name}' to be an array or a tensor (got {type(image).__name__})")
+
+
+def _check_finite(name: str, image: Tensor) -> None:
+    if not bool(torch.isfinite(image).all()):
+        index = (~torch.isfinite(image)).nonzero()[0].tolist()
+        raise ValueError(
+            f"Expected finite '{name}' (got {image[tuple(index)].item()} in image {index[0]}, "
+            f"row {index[1]}, column {index[2]}, channel {index[3]})"
+        )
 
 
 def _to_float(name: str, image: Tensor) -> Tensor:

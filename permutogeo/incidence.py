@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from permutogeo import ops
+from permutogeo.caching import once
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -20,12 +21,14 @@ class Incidence:
         weight: Weight of each corner, ``[N, k]``.
         num_vertices: Vertices of the lattice, ``M``.
         complete: Whether no corner is absent.
+        graphs: Graph of each point and of each vertex, if the lattice has several.
     """
 
     vertex: Tensor
     weight: Tensor
     num_vertices: int
     complete: bool = False
+    graphs: tuple[Tensor, Tensor] | None = None
     _cache: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -35,54 +38,52 @@ class Incidence:
     def splat(self, x: Tensor) -> Tensor:
         """Values at points ``[N, C]`` to values at vertices ``[M, C]``."""
         check_rows("x", x, self.num_points, "points", self.weight)
-        dtype = _working_dtype(x)
-        vertex, weight = self._present()
-        values = ops.splat(
-            x.to(dtype), weight.to(dtype), vertex, self.num_vertices, *self.by_vertex()
-        )
-        return values.to(x.dtype)
+        dtype = working_dtype(x)
+        weight = self.weight.to(dtype)
+        values = ops.splat(x.to(dtype), weight, self._index(), self._rows(), *self._plan())
+        return values[: self.num_vertices].to(x.dtype)
 
     def slice(self, values: Tensor) -> Tensor:
         """Values at vertices ``[M, C]`` to values at points ``[N, C]``."""
         check_rows("values", values, self.num_vertices, "vertices", self.weight)
-        dtype = _working_dtype(values)
-        vertex, weight = self._present()
+        dtype = working_dtype(values)
+        weight, rows = self.weight.to(dtype), values.to(dtype)
+        if not self.complete:
+            rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
         differentiable = values.requires_grad or weight.requires_grad
-        by_vertex = self.by_vertex() if differentiable and torch.is_grad_enabled() else (None, None)
-        x = ops.slice(values.to(dtype), weight.to(dtype), vertex, *by_vertex)
-        return x.to(values.dtype)
-
-    def _present(self) -> tuple[Tensor, Tensor]:
-        """Corners as kernels read them: an absent one is some vertex of weight 0."""
-        if self.complete:
-            return self.vertex, self.weight
-        there = self.vertex >= 0
-        if "vertex" not in self._cache:
-            # Spread over the vertices, so that none collects all the zeros.
-            anywhere = torch.arange(self.num_points, device=self.vertex.device)
-            anywhere = (anywhere % max(1, self.num_vertices)).to(torch.int32).unsqueeze(1)
-            self._cache["vertex"] = torch.where(there, self.vertex, anywhere)
-        # Not kept: its gradient belongs to this call.
-        weight = torch.where(there, self.weight, self.weight.new_zeros(()))
-        return self._cache["vertex"], weight
-
-    def by_vertex(self) -> tuple[Tensor, Tensor]:
-        """The corners in order of their vertices, made once (empty where splatting needs none)."""
-        if "by_vertex" not in self._cache:
-            vertex, _ = self._present()
-            self._cache["by_vertex"] = ops.transpose(vertex, self.num_vertices)
-        return self._cache["by_vertex"]
+        plan = self._plan() if differentiable and torch.is_grad_enabled() else (None,) * 3
+        return ops.slice(rows, weight, self._index(), *plan).to(values.dtype)
 
     def to(self, device: torch.device | str) -> Incidence:
         """The same on another device."""
-        return Incidence(
-            self.vertex.to(device), self.weight.to(device), self.num_vertices, self.complete
-        )
+        graphs = self.graphs and (self.graphs[0].to(device), self.graphs[1].to(device))
+        vertex, weight = self.vertex.to(device), self.weight.to(device)
+        return Incidence(vertex, weight, self.num_vertices, self.complete, graphs)
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(num_points={self.num_points}, "
             f"corners={self.vertex.shape[1]}, num_vertices={self.num_vertices})"
+        )
+
+    def _rows(self) -> int:
+        """Rows of values that kernels see: one more where absent corners need a row of zeros."""
+        return self.num_vertices if self.complete else self.num_vertices + 1
+
+    def _index(self) -> Tensor:
+        """The row of each corner."""
+        if self.complete:
+            return self.vertex
+        absent = self.num_vertices
+        return once(self._cache, "index", lambda: torch.where(self.vertex < 0, absent, self.vertex))
+
+    def _plan(self) -> tuple[Tensor, Tensor, Tensor]:
+        """How to add up points at vertices, made once."""
+        batch, vertex_batch = self.graphs if self.graphs and self.complete else (None, None)
+        return once(
+            self._cache,
+            "plan",
+            lambda: ops.plan(self._index(), self._rows(), batch, vertex_batch),
         )
 
 
@@ -106,6 +107,6 @@ def check_rows(name: str, x: Tensor, count: int, things: str, like: Tensor) -> N
         )
 
 
-def _working_dtype(x: Tensor) -> torch.dtype:
-    """Half precision is summed in single."""
+def working_dtype(x: Tensor) -> torch.dtype:
+    """The type to sum in: half precision is summed in single."""
     return torch.float64 if x.dtype == torch.float64 else torch.float32

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +12,10 @@ import torch
 from torch import Tensor
 
 from permutogeo import ops, stencils
-from permutogeo.incidence import Incidence, check_rows
+from permutogeo.caching import once
+from permutogeo.incidence import Incidence, check_rows, working_dtype
 from permutogeo.ops import box as boxes
+from permutogeo.ops.build import check_points as check_values
 
 GAUSSIAN_TAPS = (0.5, 1.0, 0.5)
 
@@ -35,7 +38,7 @@ class Lattice:
         >>> feature = torch.tensor([[0.0, 0.0], [0.3, 0.1], [5.0, 5.0]])
         >>> lattice = Lattice.build(feature)
         >>> lattice
-        Lattice(dim=2, num_points=3, num_vertices=6)
+        Lattice(dim=2, num_points=3, num_vertices=7)
         >>> lattice.slice(lattice.blur(lattice.splat(torch.ones(3, 1)))).shape
         torch.Size([3, 1])
     """
@@ -49,6 +52,9 @@ class Lattice:
     # The other points that a bipartite lattice was built over: feature and batch.
     others: tuple[Tensor, Tensor | None] | None = None
     _cache: dict[Any, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._cache["versions"] = self._versions()
 
     @classmethod
     def build(
@@ -66,10 +72,11 @@ class Lattice:
             - feature: :math:`(N, d)`
             - batch: :math:`(N)` int64
         """
-        feature = _check_points("feature", feature, "batch", batch)
+        feature = check_points("feature", feature, "batch", batch)
         taps = _check_taps(taps)
         weight, vertex, code, box = ops.build(feature, batch, _variance(taps))
-        incidence = Incidence(vertex, weight, code.shape[0], complete=True)
+        graphs = None if batch is None else (batch, boxes.graph(code, box))
+        incidence = Incidence(vertex, weight, code.shape[0], True, graphs)
         return cls(feature, batch, incidence, code, box, taps)
 
     @classmethod
@@ -92,25 +99,34 @@ class Lattice:
             - feature_src: :math:`(N, d)`, feature_dst: :math:`(N', d)`
             - batch_src: :math:`(N)`, batch_dst: :math:`(N')` int64, both or neither
         """
-        feature_src = _check_points("feature_src", feature_src, "batch_src", batch_src)
-        feature_dst = _check_points("feature_dst", feature_dst, "batch_dst", batch_dst)
+        feature_src = check_points("feature_src", feature_src, "batch_src", batch_src)
+        feature_dst = check_points("feature_dst", feature_dst, "batch_dst", batch_dst)
         _check_alike("feature_dst", feature_dst, feature_src)
         feature = torch.cat([feature_src, feature_dst.to(feature_src.dtype)])
         batch = _join_batches(batch_src, batch_dst)
-        both = cls.build(feature, batch, taps)
+        try:
+            both = cls.build(feature, batch, taps)
+        except ValueError:
+            variance = _variance(_check_taps(taps))
+            check_values(feature_src, batch_src, variance, "feature_src", "batch_src")
+            check_values(feature_dst, batch_dst, variance, "feature_dst", "batch_dst")
+            raise
         weight, vertex = both.weight, both.vertex
         sizes = [len(feature_src), len(feature_dst)]
         (w_src, w_dst), (v_src, v_dst) = weight.split(sizes), vertex.split(sizes)
+        graphs_src = graphs_dst = None
+        if batch_src is not None and batch_dst is not None:
+            graphs_src, graphs_dst = (batch_src, both.vertex_batch), (batch_dst, both.vertex_batch)
         lattice = cls(
             feature_src,
             batch_src,
-            Incidence(v_src, w_src, both.num_vertices, complete=True),
+            Incidence(v_src, w_src, both.num_vertices, True, graphs_src),
             both.code,
             both.box,
             both.taps,
             (feature_dst, batch_dst),
         )
-        return lattice, Incidence(v_dst, w_dst, both.num_vertices, complete=True)
+        return lattice, Incidence(v_dst, w_dst, both.num_vertices, True, graphs_dst)
 
     @property
     def dim(self) -> int:
@@ -148,7 +164,7 @@ class Lattice:
     @property
     def vertex_batch(self) -> Tensor:
         """Graph of each vertex, ascending, ``[M]`` int64."""
-        return self._coordinate()[:, -1]
+        return self._once("graph", lambda: boxes.graph(self.code, self.box))
 
     def splat(self, x: Tensor, at: Incidence | None = None) -> Tensor:
         """Values at points ``[N, C]`` to values at vertices ``[M, C]``.
@@ -169,7 +185,7 @@ class Lattice:
 
     def locate(self, feature: Tensor, batch: Tensor | None = None) -> Incidence:
         """Where other points lie on this lattice; differentiable in ``feature``."""
-        feature = _check_points("feature", feature, "batch", batch)
+        feature = check_points("feature", feature, "batch", batch)
         _check_alike("feature", feature, self.feature)
         slots = self._once("slots", lambda: ops.hash_codes(self.code))
         weight, vertex = ops.locate(
@@ -188,8 +204,7 @@ class Lattice:
         Shapes:
             - output: :math:`(M, K)` int32, in the order of :func:`permutogeo.stencil`
         """
-        if dilation < 1:
-            raise ValueError(f"Expected 'dilation' of at least 1 (got {dilation})")
+        stencils.check_integer("dilation", dilation, 1)
         taps = stencils.num_taps(self.dim, radius, stencil)
         self._check_memory(taps, radius)
         return self._once(
@@ -205,7 +220,7 @@ class Lattice:
         """
         check_rows("values", values, self.num_vertices, "vertices", self.code)
         neighbors = self.neighbors(len(self.taps) // 2, stencil="axis")
-        working = values if values.dtype == torch.float64 else values.float()
+        working = values.to(working_dtype(values))
         return ops.blur(working, neighbors, self.dim, self.taps, transpose).to(values.dtype)
 
     def convolve(
@@ -264,6 +279,7 @@ class Lattice:
             ``coarse.splat(values, at=at)`` takes values to the coarse lattice, and
             ``coarse.slice(values, at=at)`` takes them back.
         """
+        self._check_unchanged()
         if self.others is None:
             coarse = Lattice.build(self.feature / 2, self.batch, self.taps)
         else:
@@ -360,10 +376,23 @@ class Lattice:
         vertex = ops.find(boxes.encode(coordinate, self.box), self.code, slots)
         return vertex.masked_fill(~boxes.contains(coordinate, self.box), -1)
 
-    def _once(self, name: Any, make: Any) -> Any:
-        if name not in self._cache:
-            self._cache[name] = make()
-        return self._cache[name]
+    def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
+        return once(self._cache, name, make)
+
+    def _versions(self) -> list[int]:
+        """How often the features were changed in place, where torch counts it."""
+        if torch.compiler.is_compiling():
+            return []
+        features = [self.feature, *(self.others or ())[:1]]
+        return [feature._version for feature in features if not feature.is_inference()]
+
+    def _check_unchanged(self) -> None:
+        """The lattice holds the caller's features; it must not follow what happens to them."""
+        if self._versions() != self._cache["versions"]:
+            raise ValueError(
+                "Expected 'feature' as it was when the lattice was built (it was changed in place "
+                "since); build the lattice from a copy, or build a new one"
+            )
 
     def _check_memory(self, taps: int, radius: int) -> None:
         if torch.compiler.is_compiling():
@@ -377,7 +406,7 @@ class Lattice:
             )
 
 
-def _check_points(name: str, feature: Tensor, batch_name: str, batch: Tensor | None) -> Tensor:
+def check_points(name: str, feature: Tensor, batch_name: str, batch: Tensor | None) -> Tensor:
     """Raise unless ``feature`` and ``batch`` describe points; returns features to compute with."""
     if not isinstance(feature, Tensor):
         raise TypeError(f"Expected '{name}' to be a tensor (got {type(feature).__name__})")
@@ -423,9 +452,9 @@ def _join_batches(batch_src: Tensor | None, batch_dst: Tensor | None) -> Tensor 
 
 def _check_taps(taps: Sequence[float]) -> tuple[float, ...]:
     taps = tuple(float(tap) for tap in taps)
-    if len(taps) % 2 == 0 or taps != taps[::-1] or sum(taps) <= 0 or min(taps) < 0:
+    if len(taps) % 2 == 0 or taps != taps[::-1] or not 0 < sum(taps) < math.inf or min(taps) < 0:
         raise ValueError(
-            f"Expected 'taps' of odd length, symmetric and not negative (got {list(taps)})"
+            f"Expected 'taps' of odd length, symmetric, finite and not negative (got {list(taps)})"
         )
     return taps
 
@@ -437,7 +466,8 @@ def _variance(taps: tuple[float, ...]) -> float:
 
 def _check_filter(weight: Tensor, taps: int, values: Tensor, groups: int, shared: bool) -> None:
     channels = values.shape[1]
-    if groups < 1 or channels % groups:
+    stencils.check_integer("groups", groups, 1)
+    if channels % groups:
         raise ValueError(f"Expected 'groups' to divide the {channels} channels (got {groups})")
     if not isinstance(weight, Tensor) or not weight.is_floating_point():
         raise TypeError(

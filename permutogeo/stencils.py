@@ -10,6 +10,7 @@ import torch
 
 # More would not fit anywhere: a filter of so many taps has millions of weights.
 MAX_TAPS = 2**20
+_LARGEST = 2**20
 
 
 def stencil(dim: int, radius: int = 1) -> torch.Tensor:
@@ -25,6 +26,7 @@ def stencil(dim: int, radius: int = 1) -> torch.Tensor:
     Shapes:
         - output: :math:`(K, d + 1)` int64, :math:`K = (s + 1)^{d + 1} - s^{d + 1}`
     """
+    num_taps(dim, radius)
     return torch.from_numpy(_offsets(dim, radius, "full").copy())
 
 
@@ -81,11 +83,17 @@ def gaussian(dim: int, radius: int, kind: str = "full") -> torch.Tensor:
     return torch.from_numpy(response[:-1] / response[0])
 
 
+def check_integer(name: str, value: int, least: int) -> None:
+    """Raise unless ``value`` is an integer of at least ``least``, and of a size to compute with."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise TypeError(f"Expected '{name}' to be an integer (got {value!r})")
+    if not least <= value <= _LARGEST:
+        raise ValueError(f"Expected '{name}' from {least} to {_LARGEST} (got {value})")
+
+
 def _check(dim: int, radius: int, kind: str) -> None:
-    if dim < 1:
-        raise ValueError(f"Expected 'dim' of at least 1 (got {dim})")
-    if radius < 0:
-        raise ValueError(f"Expected 'radius' of at least 0 (got {radius})")
+    check_integer("dim", dim, 1)
+    check_integer("radius", radius, 0)
     if kind not in ("full", "axis"):
         raise ValueError(f"Expected 'stencil' to be 'full' or 'axis' (got {kind!r})")
 
@@ -95,10 +103,10 @@ def _offsets(dim: int, radius: int, kind: str) -> np.ndarray:
     """The offsets ``[K, d + 1]`` in lattice keys."""
     taps = num_taps(dim, radius, kind)
     if taps > MAX_TAPS:
+        instead = f"stencil='axis' ({num_taps(dim, radius, 'axis')} taps) or " * (kind == "full")
         raise ValueError(
-            f"A full stencil of radius {radius} in {dim} dimensions has {taps} taps, more than can "
-            f"be held (at most {MAX_TAPS}); use stencil='axis' "
-            f"({num_taps(dim, radius, 'axis')} taps) or a smaller radius"
+            f"The {kind} stencil of radius {radius} in {dim} dimensions has {taps} taps, more than "
+            f"can be held (at most {MAX_TAPS}); use {instead}a smaller radius"
         )
     if kind == "full":
         steps = np.array(

@@ -1,6 +1,6 @@
 """Who may import whom, read from the syntax tree.
 
-A room is a module or a folder of the package; ``kernels/`` and ``datasets/`` are rooms too. The
+A room is a module or a folder of the package; the folders of ``BESIDE`` are rooms too. The
 table names what each room may import of ours; modules with a leading underscore hold small shared
 helpers, open to all rooms above ``kernels``.
 """
@@ -39,6 +39,10 @@ ROOMS = {
     "compat": NN | {"image"},
 }
 HEAVY = {"open3d", "matplotlib"}
+# What stands on top of everything may import it.
+TOP = {"permutogeo", "cli", "benchmarks"}
+# Folders at the top level that are imported as permutogeo.kernels and so on.
+BESIDE = {"kernels", "datasets", "benchmarks"}
 FOLDERS = ("permutogeo", "kernels", "datasets", "examples", "benchmarks", "tests")
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -46,7 +50,7 @@ each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.rel
 
 def module_of(path: Path) -> list[str]:
     parts = list(path.relative_to(ROOT).with_suffix("").parts)
-    return ["permutogeo", *parts] if parts[0] in ("kernels", "datasets") else parts
+    return ["permutogeo", *parts] if parts[0] in BESIDE else parts
 
 
 def room_of(module: list[str]) -> str | None:
@@ -79,7 +83,7 @@ class WithoutFunctions(ast.NodeTransformer):
 def test_imports_go_one_way(path):
     module = module_of(path)
     room = room_of(module)
-    if room in (None, "permutogeo", "cli"):
+    if room is None or room in TOP:
         return
     found = {room_of(name) for name in imports_of(ast.parse(path.read_text()), module)}
     found -= {None, room}
@@ -97,10 +101,10 @@ def test_foreign_packages_stay_in_their_rooms(path):
     module = module_of(path)
     room = room_of(module)
     found = {name[0] for name in imports_of(ast.parse(path.read_text()), module)}
-    assert not found & {"kernels", "datasets"}, "import them as permutogeo.kernels, .datasets"
+    assert not found & BESIDE, "import them as permutogeo.kernels and so on"
     if room == "kernels":
         assert not found & {"torch", "torch_geometric"}
-    elif room != "_warp" and module[0] not in ("tests", "benchmarks"):
+    elif room not in ("_warp", "benchmarks") and module[0] != "tests":
         assert "warp" not in found
 
 

@@ -12,9 +12,9 @@ from permutogeo.ops.dot import dot
 from permutogeo.ops.embed import embed_adjoint, embed_tangent
 from permutogeo.ops.locate import find, hash_codes, locate
 from permutogeo.ops.neighbors import neighbors, opposite
+from permutogeo.ops.plan import plan
 from permutogeo.ops.slice import slice
 from permutogeo.ops.splat import splat
-from permutogeo.ops.transpose import transpose
 
 __all__ = [
     "blur",
@@ -32,7 +32,7 @@ __all__ = [
     "locate",
     "neighbors",
     "opposite",
+    "plan",
     "slice",
     "splat",
-    "transpose",
 ]

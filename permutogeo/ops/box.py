@@ -60,6 +60,11 @@ def decode(code: torch.Tensor, box: torch.Tensor) -> torch.Tensor:
     return code[:, word].div(step, rounding_mode="floor") % extent + low
 
 
+def graph(code: torch.Tensor, box: torch.Tensor) -> torch.Tensor:
+    """Graph ``[n]`` of codes ``[n, words]``: the most significant coordinate."""
+    return code[:, 0].div(box[-1, 2], rounding_mode="floor")
+
+
 def contains(coordinate: torch.Tensor, box: torch.Tensor) -> torch.Tensor:
     """Which of the coordinates ``[n, d + 1]`` lie in the box."""
     relative = coordinate - box[:, 0]

@@ -19,6 +19,7 @@ _GROWTH = 4
 # Points that make a table of their own worth while.
 _FEWEST_POINTS = 8192
 _MOST_CORNERS = 2**31 - 1
+_MOST_GRAPHS = 2**31
 
 
 def _build(
@@ -37,8 +38,7 @@ def _build(
             f"Expected at most {_MOST_CORNERS} corners (got {count} points of {dim + 1}); "
             f"build one lattice per part of the cloud"
         )
-    graphs = 1 if batch is None else num_graphs(batch)
-    box = boxes.make(*grid_bounds(feature, tap_variance), graphs)
+    box = boxes.make(*check_points(feature, batch, tap_variance))
     weight = _warp.empty(count, dim + 1, dtype=feature.dtype, device=device)
     run = _warp.kernels(kernels.make, dim, feature.dtype, box.shape[1] - 2, device=device)
     points = PointArguments(feature, batch, box.to(device), tap_variance, run.Real)
@@ -47,13 +47,28 @@ def _build(
     return weight, vertex, code, box.to(device)
 
 
-def num_graphs(batch: torch.Tensor) -> int:
-    """How many graphs a batch vector speaks of, after checking it."""
-    least, most = (int(bound) for bound in batch.aminmax())
-    if least < 0:
-        row = int((batch < 0).nonzero()[0])
-        raise ValueError(f"Expected 'batch' without negative entries (got {least} in row {row})")
-    return most + 1
+def check_points(
+    feature: torch.Tensor,
+    batch: torch.Tensor | None,
+    tap_variance: float,
+    name: str = "feature",
+    batch_name: str = "batch",
+) -> tuple[list[int], list[int], int]:
+    """Bounds of the grid coordinates and the number of graphs; an error names argument and row."""
+    if len(feature) == 0:
+        return [0] * feature.shape[1], [0] * feature.shape[1], 1
+    low, high = grid_bounds(feature, tap_variance, name)
+    if batch is None:
+        return low, high, 1
+    for bad, expected in (
+        (batch < 0, "without negative entries"),
+        (batch >= _MOST_GRAPHS, "below 2**31"),
+    ):
+        if bool(bad.any()):
+            row = int(bad.nonzero()[0])
+            got = int(batch[row])
+            raise ValueError(f"Expected '{batch_name}' {expected} (got {got} in row {row})")
+    return low, high, int(batch.max()) + 1
 
 
 class PointArguments:

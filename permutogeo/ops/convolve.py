@@ -85,9 +85,8 @@ def _convolve(values, filter, neighbors, opposite, groups):
 
     def work(chunks: Iterator[tuple[int, int]]) -> None:
         read = gather.reader()
-        with torch.no_grad():
-            for first, last in chunks:
-                _multiply(read(first, last), matrix, out[first:last])
+        for first, last in chunks:
+            _multiply(read(first, last), matrix, out[first:last])
 
     _in_workers(work, gather.chunks(), gather)
     return out
@@ -125,16 +124,15 @@ def _adjoint(values, grad, neighbors, opposite, groups, filter):
 
     def work(mine: Iterator[int]) -> None:
         read = gather.reader()
-        with torch.no_grad():
-            for part in mine:
-                for first, last in chunks[part::parts]:
-                    rows = read(first, last)
-                    if out is not None:
-                        _multiply(rows, matrix, out[first:last])
-                    if groups == 1:
-                        sums[part, 0].addmm_(columns[0, :, first:last], rows[0])
-                    else:
-                        sums[part].baddbmm_(columns[:, :, first:last], rows)
+        for part in mine:
+            for first, last in chunks[part::parts]:
+                rows = read(first, last)
+                if out is not None:
+                    _multiply(rows, matrix, out[first:last])
+                if groups == 1:
+                    sums[part, 0].addmm_(columns[0, :, first:last], rows[0])
+                else:
+                    sums[part].baddbmm_(columns[:, :, first:last], rows)
 
     _in_workers(work, list(range(parts)), gather)
     total = combine(sums).view(groups, channels // groups, taps, outputs // groups)
@@ -160,11 +158,18 @@ def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> No
 def _in_workers(work: Any, items: list, gather: _Gather) -> None:
     """Let each worker take items in turn, with as many workers as the working memory allows."""
     pending = iter(items)
+    inference = torch.is_inference_mode_enabled()
+
+    def in_mode() -> None:
+        # Modes are a thread's own.
+        with torch.inference_mode() if inference else torch.no_grad():
+            work(pending)
+
     if gather.values.device.type != "cpu":  # the caller's stream is the caller's thread's
-        work(pending)
+        in_mode()
         return
     workers = min(_threads.count(), gather.workers, len(items))
-    _warp.run([lambda: work(pending)] * workers)
+    _warp.run([in_mode] * workers)
 
 
 def _transposed(filter: torch.Tensor, opposite: torch.Tensor, groups: int) -> torch.Tensor:

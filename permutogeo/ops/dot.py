@@ -13,11 +13,9 @@ from permutogeo.ops._library import define
 ops = torch.ops.permutogeo
 
 
-def _dot(x, values, vertex, order, begin):
+def _dot(x, values, vertex, order, begin, runs):
     device = x.device
     out = _warp.empty(*vertex.shape, dtype=x.dtype, device=device)
-    if len(values) == 0:
-        return out.zero_()
     x, values, vertex = x.detach().contiguous(), values.detach().contiguous(), vertex.contiguous()
     run = _warp.kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
     described = (*_warp.rows(x), *_warp.rows(values), _warp.array(out, 1))
@@ -37,13 +35,14 @@ def _backward(ctx: Any, grad: torch.Tensor) -> tuple:
         grad_x = ops.slice(values, grad, vertex, *by_vertex)
     if ctx.needs_input_grad[1]:
         grad_values = ops.splat(x, grad, vertex, ctx.num_vertices, *by_vertex)
-    return grad_x, grad_values, None, None, None
+    return grad_x, grad_values, None, None, None, None
 
 
 dot = define(
-    "dot(Tensor x, Tensor values, Tensor vertex, Tensor? order, Tensor? begin) -> Tensor",
+    "dot(Tensor x, Tensor values, Tensor vertex, Tensor? order, Tensor? begin,"
+    " Tensor? runs) -> Tensor",
     _dot,
-    lambda x, values, vertex, order, begin: x.new_empty(vertex.shape),
+    lambda x, values, vertex, order, begin, runs: x.new_empty(vertex.shape),
     save=_save,
     backward=_backward,
 )

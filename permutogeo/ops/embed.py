@@ -24,7 +24,9 @@ def elevation(dim: int, tap_variance: float, real: type) -> tuple[Any, Any]:
     return real(*scale), real(*fall)
 
 
-def grid_bounds(feature: torch.Tensor, tap_variance: float) -> tuple[list[int], list[int]]:
+def grid_bounds(
+    feature: torch.Tensor, tap_variance: float, name: str
+) -> tuple[list[int], list[int]]:
     """Integer bounds of the grid coordinates of all corners, after checking the features.
 
     They come from the range of each feature by interval arithmetic: one pass over the input.
@@ -32,12 +34,13 @@ def grid_bounds(feature: torch.Tensor, tap_variance: float) -> tuple[list[int], 
     dim = feature.shape[1]
     low, high = _range(feature)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
-        _refuse_not_finite(feature)
+        _refuse_not_finite(feature, name)
     matrix = simplex.elevation_matrix(dim, tap_variance)
-    least = np.minimum(matrix * low, matrix * high).sum(1)
-    most = np.maximum(matrix * low, matrix * high).sum(1)
-    if max(np.abs(least).max(), np.abs(most).max()) * (dim + 1) ** 2 >= _KEY_LIMIT:
-        _refuse_too_large(feature, matrix)
+    with np.errstate(over="ignore", invalid="ignore"):
+        least = np.minimum(matrix * low, matrix * high).sum(1)
+        most = np.maximum(matrix * low, matrix * high).sum(1)
+    if not max(np.abs(least).max(), np.abs(most).max()) * (dim + 1) ** 2 < _KEY_LIMIT:
+        _refuse_too_large(feature, matrix, name)
     # One cell of margin for rounding; the highest corner is one above the floor.
     return (np.floor(least) - 1).astype(np.int64).tolist(), (np.floor(most) + 2).astype(
         np.int64
@@ -67,15 +70,15 @@ def _range(feature: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
     return (low.amin(0) + bad).double().numpy(), (high.amax(0) + bad).double().numpy()
 
 
-def _refuse_not_finite(feature: torch.Tensor) -> None:
+def _refuse_not_finite(feature: torch.Tensor, name: str) -> None:
     row, column = (~torch.isfinite(feature)).nonzero()[0].tolist()
     raise ValueError(
-        f"Expected finite 'feature' (got {feature[row, column].item()} in row {row}, "
+        f"Expected finite '{name}' (got {feature[row, column].item()} in row {row}, "
         f"column {column})"
     )
 
 
-def _refuse_too_large(feature: torch.Tensor, matrix: np.ndarray) -> None:
+def _refuse_too_large(feature: torch.Tensor, matrix: np.ndarray, name: str) -> None:
     """Raise if a row's keys do not fit 32 bits. The bounds of the cloud alone cannot tell."""
     dim = feature.shape[1]
     grid = feature.double() @ torch.as_tensor(matrix.T.copy(), device=feature.device)
@@ -86,7 +89,7 @@ def _refuse_too_large(feature: torch.Tensor, matrix: np.ndarray) -> None:
     if len(beyond):
         row = int(beyond[0])
         raise ValueError(
-            f"Expected 'feature' whose lattice keys fit 32 bits (got {feature[row].tolist()} in "
+            f"Expected '{name}' whose lattice keys fit 32 bits (got {feature[row].tolist()} in "
             f"row {row}, which needs {largest[row].item():.3g}); divide the features by a larger "
             f"bandwidth or subtract an offset"
         )

@@ -10,12 +10,12 @@ from permutogeo import _warp
 from permutogeo.kernels import build as kernels
 from permutogeo.kernels import table as table_kernels
 from permutogeo.ops._library import define
-from permutogeo.ops.build import PointArguments, hash_capacity, num_graphs, shift
-from permutogeo.ops.embed import embed_adjoint, grid_bounds
+from permutogeo.ops.build import PointArguments, check_points, hash_capacity, shift
+from permutogeo.ops.embed import embed_adjoint
 
 
 def _hash_codes(code: torch.Tensor) -> torch.Tensor:
-    device = code.device
+    device, code = code.device, code.contiguous()
     slots = torch.full((hash_capacity(len(code)),), -1, dtype=torch.int32, device=device)
     tools = _warp.kernels(table_kernels.make, code.shape[1], device=device)
     if device.type == "cpu":
@@ -39,7 +39,7 @@ def _hash_codes(code: torch.Tensor) -> torch.Tensor:
 
 def _find(wanted: torch.Tensor, code: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
     out = torch.empty(len(wanted), dtype=torch.int32, device=code.device)
-    wanted = wanted.contiguous()
+    wanted, code = wanted.contiguous(), code.contiguous()
     tools = _warp.kernels(table_kernels.make, code.shape[1], device=code.device)
     _warp.launch(
         tools.find,
@@ -67,9 +67,8 @@ def _locate(
     vertex = _warp.empty(count, dim + 1, dtype=torch.int32, device=device)
     if count == 0:
         return weight, vertex
-    grid_bounds(feature, tap_variance)  # refuses what has no key
-    if batch is not None:
-        num_graphs(batch)
+    check_points(feature, batch, tap_variance)
+    code = code.contiguous()
     run = _warp.kernels(kernels.make, dim, feature.dtype, code.shape[1], device=device)
     points = PointArguments(feature, batch, box, tap_variance, run.Real)
     extent = box[:, 1].tolist()

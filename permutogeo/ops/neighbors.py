@@ -14,6 +14,7 @@ def _neighbors(
     code: torch.Tensor, box: torch.Tensor, radius: int, dilation: int, stencil: str
 ) -> torch.Tensor:
     device, dim = code.device, box.shape[0] - 1
+    code = code.contiguous()
     offset = stencils.grid_offsets(dim, radius, dilation, stencil).to(device)
     opposite = stencils.opposite(dim, radius, stencil).to(device)
     if stencil == "axis":  # the blur reads it column by column

@@ -2,8 +2,7 @@
 
 ``splat``, ``slice`` and ``dot`` are the three derivatives of one form, ``sum_ik weight_ik <x_i,
 values_{vertex_ik}>``, in ``values``, ``x`` and ``weight``: the gradient of each is made of the
-other two. ``order`` and ``begin`` are the incidence by vertex (``transpose``), which the splat
-among them may need.
+other two. ``order``, ``begin`` and ``runs`` are the ``plan`` of the splat among them.
 """
 
 from __future__ import annotations
@@ -19,12 +18,10 @@ from permutogeo.ops._library import define
 ops = torch.ops.permutogeo
 
 
-def _slice(values, weight, vertex, order, begin):
+def _slice(values, weight, vertex, order, begin, runs):
     device = values.device
     count, corners = vertex.shape
     out = _warp.empty(count, values.shape[1], dtype=values.dtype, device=device)
-    if len(values) == 0:  # points beside an empty lattice
-        return out.zero_()
     values, weight = values.detach().contiguous(), weight.detach().contiguous()
     vertex = vertex.contiguous()
     run = _warp.kernels(kernels.make, corners, values.dtype, device=device)
@@ -48,13 +45,16 @@ def _backward(ctx: Any, grad: torch.Tensor) -> tuple:
         grad_values = ops.splat(grad, weight, vertex, ctx.num_vertices, *by_vertex)
     if ctx.needs_input_grad[1]:
         grad_weight = ops.dot(grad, values, *incidence)
-    return grad_values, grad_weight, None, None, None
+    return grad_values, grad_weight, None, None, None, None
 
 
 slice = define(
-    "slice(Tensor values, Tensor weight, Tensor vertex, Tensor? order, Tensor? begin) -> Tensor",
+    "slice(Tensor values, Tensor weight, Tensor vertex, Tensor? order, Tensor? begin,"
+    " Tensor? runs) -> Tensor",
     _slice,
-    lambda values, weight, vertex, order, begin: values.new_empty(vertex.shape[0], values.shape[1]),
+    lambda values, weight, vertex, order, begin, runs: values.new_empty(
+        vertex.shape[0], values.shape[1]
+    ),
     save=_save,
     backward=_backward,
 )

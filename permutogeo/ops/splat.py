@@ -9,33 +9,29 @@ import torch
 from permutogeo import _warp
 from permutogeo.kernels import splat as kernels
 from permutogeo.ops._library import define
-from permutogeo.ops.transpose import private_copies, transpose
+from permutogeo.ops.plan import plan
 
 ops = torch.ops.permutogeo
 
 
-def _splat(x, weight, vertex, num_vertices, order, begin):
+def _splat(x, weight, vertex, num_vertices, order, begin, runs):
     x, weight, vertex = x.detach().contiguous(), weight.detach().contiguous(), vertex.contiguous()
-    if num_vertices == 0:
-        return x.new_empty(0, x.shape[1])
-    copies = private_copies(vertex.numel(), num_vertices)
-    if x.device.type == "cpu" and copies > 0:
-        return _scatter(x, weight, vertex, num_vertices, copies)
-    if begin is None or len(begin) == 0:
-        order, begin = transpose(vertex, num_vertices)
+    if order is None:
+        order, begin, runs = plan(vertex, num_vertices, None, None)
+    if len(runs):
+        return _scatter(x, weight, vertex, num_vertices, runs)
     return _collect(x, weight, vertex, num_vertices, order, begin)
 
 
-def _scatter(x, weight, vertex, num_vertices, copies):
+def _scatter(x, weight, vertex, num_vertices, runs):
     device = x.device
-    channels = x.shape[1]
-    run = -(-len(x) // copies)
+    channels, copies = x.shape[1], int(runs[:, 0].max()) + 1
     values = _warp.empty(copies * num_vertices, channels, dtype=x.dtype, device=device).zero_()
     tools = _warp.kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
     _warp.launch(
         tools.scatter,
-        copies,
-        run,
+        len(runs),
+        _warp.array(runs, 2),
         num_vertices,
         *(_warp.array(vertex, 1), _warp.array(weight, 1)),
         *_warp.rows(x),
@@ -74,22 +70,24 @@ def _collect(x, weight, vertex, num_vertices, order, begin):
 
 
 def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
-    x, weight, vertex, _, order, begin = inputs
-    ctx.save_for_backward(x, weight, vertex, order, begin)
+    x, weight, vertex, _, *by_vertex = inputs
+    ctx.save_for_backward(x, weight, vertex, *by_vertex)
 
 
 def _backward(ctx: Any, grad: torch.Tensor) -> tuple:
     x, weight, *incidence = ctx.saved_tensors
     grad_x = ops.slice(grad, weight, *incidence) if ctx.needs_input_grad[0] else None
     grad_weight = ops.dot(x, grad, *incidence) if ctx.needs_input_grad[1] else None
-    return grad_x, grad_weight, None, None, None, None
+    return grad_x, grad_weight, None, None, None, None, None
 
 
 splat = define(
     "splat(Tensor x, Tensor weight, Tensor vertex, SymInt num_vertices,"
-    " Tensor? order, Tensor? begin) -> Tensor",
+    " Tensor? order, Tensor? begin, Tensor? runs) -> Tensor",
     _splat,
-    lambda x, weight, vertex, num_vertices, order, begin: x.new_empty(num_vertices, x.shape[1]),
+    lambda x, weight, vertex, num_vertices, order, begin, runs: x.new_empty(
+        num_vertices, x.shape[1]
+    ),
     save=_save,
     backward=_backward,
 )

@@ -10,7 +10,7 @@ from permutogeo.kernels.module import kernel, named
 
 @cache
 def make() -> SimpleNamespace:
-    module = named("transpose")
+    module = named("plan")
 
     @kernel(module)
     def count(

@@ -1,0 +1,76 @@
+"""Calls every operator, forward and backward; test_debug_mode.py runs it with bounds checks.
+
+With the argument ``fault`` it reads one value past the end instead.
+"""
+
+import sys
+
+import torch
+
+from permutogeo import Lattice, ops
+
+
+def backward(*outputs):
+    sum(out.sum() for out in outputs if out.requires_grad).backward(retain_graph=True)
+
+
+def leaf(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def point_operators(lattice, at):
+    """Splat, slice, dot, and the way back into the features."""
+    for channels in (21, 1):
+        x, values = leaf(lattice.num_points, channels), leaf(lattice.num_vertices, channels)
+        backward(lattice.splat(x), lattice.slice(values))
+        backward(at.splat(leaf(at.num_points, channels)), at.slice(values))
+        backward(ops.dot(x, values, lattice.vertex, None, None))
+    direction = torch.randn_like(lattice.feature)
+    ops.embed_tangent(direction, lattice.feature.detach(), 0.5)
+
+
+def vertex_operators(lattice):
+    """Blur and convolutions, with stencils inside the padding of the box and beyond it."""
+    values = leaf(lattice.num_vertices, 21)
+    backward(lattice.blur(values), lattice.blur(values, transpose=True))
+    for radius, dilation, kind in [(1, 1, "full"), (2, 1, "axis"), (3, 5, "axis")]:
+        spec = {"radius": radius, "dilation": dilation, "stencil": kind}
+        taps = lattice.neighbors(**spec).shape[1]
+        backward(lattice.convolve(values, leaf(taps), shared=True, **spec))
+        backward(lattice.convolve(values, leaf(taps, 1, 21), groups=21, **spec))
+        backward(lattice.convolve(values, leaf(taps, 7, 6), groups=3, **spec))
+    lattice.coarsen()
+
+
+def exercise(feature, batch):
+    feature.requires_grad_()
+    lattice = Lattice.build(feature, batch)
+    others = torch.cat([feature.detach()[:40] + 0.1, 50 * torch.randn(20, feature.shape[1])])
+    at = lattice.locate(others.requires_grad_(), None if batch is None else batch[:60])
+    point_operators(lattice, at)
+    vertex_operators(lattice)
+
+
+def main():
+    torch.manual_seed(0)
+    build = sys.modules["permutogeo.ops.build"]
+    build._FEWEST_POINTS = 1000  # a table for each thread, also here
+    for dim in (1, 2, 3):
+        exercise(3 * torch.randn(90, dim), torch.randint(0, 3, (90,)))  # splat by vertex
+        exercise(0.1 * torch.randn(3000, dim), None)  # into private copies
+    exercise(1e7 * torch.randn(90, 3), None)  # codes of two words
+    build._MOST_FIRST_SLOTS = 16  # tables that grow
+    roomy = ops.build(5 * torch.randn(2000, 3), torch.randint(0, 3, (2000,)), 0.5)
+    build._with_tables = build._with_claims
+    ops.build(5 * torch.randn(2000, 3), torch.randint(0, 3, (2000,)), 0.5)
+    assert len(roomy[2]) > 1000
+
+
+def fault():
+    vertex = torch.full((1, 2), 4, dtype=torch.int32)
+    ops.slice(torch.ones(4, 1), torch.ones(1, 2), vertex, None, None)
+
+
+if __name__ == "__main__":
+    fault() if sys.argv[1:] == ["fault"] else main()
+    print("done")

@@ -1,0 +1,192 @@
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+import permutogeo as pg
+from permutogeo import Incidence, Lattice
+
+ROOT = Path(__file__).parent.parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def located(dtype=torch.float64, requires_grad=False):
+    """A lattice over eight points, and forty others of which some miss it."""
+    lattice = Lattice.build(torch.rand(8, 2, dtype=dtype) * 3)
+    other = (torch.rand(40, 2, dtype=dtype) * 6 - 1).requires_grad_(requires_grad)
+    return lattice, other, lattice.locate(other)
+
+
+def test_fields():
+    lattice, other, at = located()
+    assert isinstance(at, Incidence)
+    assert pg.Incidence is Incidence
+    assert at.vertex.shape == at.weight.shape == (40, 3)
+    assert at.vertex.dtype == torch.int32
+    assert at.weight.dtype == other.dtype
+    assert at.num_vertices == lattice.num_vertices
+    assert at.num_points == 40
+    assert (at.vertex < 0).any() and (at.vertex >= 0).any()
+
+
+def test_frozen():
+    _, _, at = located()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        at.vertex = at.vertex + 1
+
+
+def test_absent_corners_read_zero():
+    lattice, _, at = located()
+    values = torch.randn(lattice.num_vertices, 3, dtype=torch.float64)
+    padded = torch.cat([values, values.new_zeros(1, 3)])
+    expected = (at.weight.unsqueeze(-1) * padded[at.vertex.long()]).sum(1)
+    torch.testing.assert_close(at.slice(values), expected)
+    torch.testing.assert_close(lattice.slice(values, at=at), expected)
+    nowhere = (at.vertex < 0).all(1)
+    assert nowhere.any() and not at.slice(values)[nowhere].any()
+
+
+def test_absent_corners_do_not_spread_what_is_not_finite():
+    """A value that no corner of a point touches must not reach it, not even as 0 times inf."""
+    lattice = Lattice.build(torch.rand(30, 2))
+    at = lattice.locate(torch.full((4, 2), 1000.0))
+    values = torch.full((lattice.num_vertices, 2), torch.inf)
+    assert (at.vertex < 0).all()
+    assert torch.equal(at.slice(values), torch.zeros(4, 2))
+    splat = at.splat(torch.full((4, 2), torch.nan))
+    assert torch.equal(splat, torch.zeros_like(splat))
+
+
+def test_splat_is_the_transpose_of_slice():
+    lattice, _, at = located()
+    x = torch.randn(40, 3, dtype=torch.float64)
+    values = torch.randn(lattice.num_vertices, 3, dtype=torch.float64)
+    torch.testing.assert_close((at.splat(x) * values).sum(), (x * at.slice(values)).sum())
+    torch.testing.assert_close(lattice.splat(x, at=at), at.splat(x))
+
+
+def test_order_by_vertex_is_made_once():
+    lattice = Lattice.build(torch.rand(50, 2) * 20)
+    order, begin = lattice.incidence.by_vertex()
+    assert lattice.incidence.by_vertex()[0] is order
+    assert lattice.incidence.by_vertex()[1] is begin
+    flat = lattice.vertex.view(-1)[order.long()]
+    assert torch.equal(flat, flat.sort()[0])
+    counts = torch.bincount(lattice.vertex.view(-1), minlength=lattice.num_vertices)
+    assert torch.equal(begin.diff().long(), counts)
+
+
+def test_nothing_is_changed_in_place():
+    lattice, _, at = located()
+    x, values = torch.randn(40, 2), torch.randn(lattice.num_vertices, 2)
+    before = [t.clone() for t in (x, values, at.vertex, at.weight)]
+    at.splat(x), at.slice(values)
+    for old, new in zip(before, (x, values, at.vertex, at.weight), strict=True):
+        assert torch.equal(old, new)
+
+
+def test_to():
+    lattice, _, at = located()
+    moved = at.to("cpu")
+    values = torch.randn(lattice.num_vertices, 2)
+    assert moved is not at
+    assert torch.equal(moved.vertex, at.vertex)
+    assert torch.equal(moved.slice(values), at.slice(values))
+    assert lattice.incidence.to("cpu").complete
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_values_keep_their_type(dtype):
+    _, _, at = located(torch.float32)
+    x = torch.rand(40, 3).to(dtype)
+    values = at.splat(x)
+    assert values.dtype == dtype
+    assert at.slice(values).dtype == dtype
+    torch.testing.assert_close(values.float(), at.splat(x.float()), rtol=1e-2, atol=1e-2)
+
+
+def test_gradient_in_weights_at_other_points():
+    lattice = Lattice.build(torch.rand(8, 2, dtype=torch.float64) * 3)
+    values = torch.randn(lattice.num_vertices, 2, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(10, 2, dtype=torch.float64, requires_grad=True)
+    other = (torch.rand(10, 2, dtype=torch.float64) * 4).requires_grad_()
+    assert gradcheck(lambda v, f: lattice.slice(v, at=lattice.locate(f)), (values, other))
+    assert gradcheck(lambda v, f: lattice.splat(v, at=lattice.locate(f)), (x, other))
+
+
+def test_first_use_without_gradients_does_not_lose_them():
+    lattice, other, at = located(requires_grad=True)
+    values = torch.randn(lattice.num_vertices, 1, dtype=torch.float64)
+    with torch.no_grad():
+        lattice.slice(values, at=at)
+    lattice.slice(values, at=at).sum().backward()
+    assert other.grad.abs().sum() > 0
+
+
+def test_empty():
+    lattice, _, _ = located(torch.float32)
+    at = lattice.locate(torch.empty(0, 2))
+    assert at.num_points == 0
+    assert at.slice(torch.ones(lattice.num_vertices, 2)).shape == (0, 2)
+    assert torch.equal(at.splat(torch.ones(0, 2)), torch.zeros(lattice.num_vertices, 2))
+
+
+EMPTY_LATTICE = """
+import torch
+from permutogeo import Lattice
+
+nothing = Lattice.build(torch.empty(0, 2))
+at = nothing.locate(torch.rand(5, 2))
+assert (at.vertex == -1).all()
+assert torch.equal(at.slice(torch.ones(0, 3)), torch.zeros(5, 3))
+assert at.splat(torch.ones(5, 3)).shape == (0, 3)
+"""
+
+
+def test_points_on_an_empty_lattice(tmp_path):
+    """In a process of its own: what reads past the end of nothing may take the process with it."""
+    done = subprocess.run([sys.executable, "-c", EMPTY_LATTICE], env=ENVIRONMENT, cwd=tmp_path)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda at: at.splat([1.0]), TypeError, r"'x' to be a tensor \(got list\)"),
+        (
+            lambda at: at.splat(torch.ones(39, 1)),
+            ValueError,
+            r"'x' of shape \[40, C\].* 40 points \(got \[39, 1\]\)",
+        ),
+        (lambda at: at.splat(torch.ones(40)), ValueError, r"'x' of shape \[40, C\].*got \[40\]"),
+        (
+            lambda at: at.splat(torch.ones(40, 1, dtype=torch.int64)),
+            TypeError,
+            r"'x' of a floating-point type \(got torch.int64\)",
+        ),
+        (
+            lambda at: at.splat(torch.ones(40, 1, device="meta")),
+            ValueError,
+            r"'x' on the lattice's device cpu \(got meta\)",
+        ),
+        (
+            lambda at: at.slice(torch.ones(at.num_vertices + 1, 2)),
+            ValueError,
+            r"'values' of shape \[(\d+), C\], one row for each of the \1 vertices",
+        ),
+        (
+            lambda at: at.slice(torch.ones(at.num_vertices, 2).bool()),
+            TypeError,
+            r"'values' of a floating-point type \(got torch.bool\)",
+        ),
+    ],
+)
+def test_errors(call, error, message):
+    _, _, at = located()
+    with pytest.raises(error, match=message):
+        call(at)
