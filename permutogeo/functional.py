@@ -11,8 +11,12 @@ from torch import Tensor
 
 from permutogeo.incidence import check_rows, working_dtype
 from permutogeo.lattice import Lattice, check_points
+from permutogeo.ops.build import check_points as check_values
 
 NORMALIZATIONS = (None, "before", "after", "symmetric")
+
+# Variance of the taps [1/2, 1, 1/2].
+GAUSSIAN_VARIANCE = 0.5
 
 # Added to the response to ones, so that a point that nothing reaches gives 0.
 EPSILON = 1e-20
@@ -69,6 +73,7 @@ def brute_force_filter(
     """
     _check_normalization(normalize)
     feature = check_points("feature", feature, "batch", batch)
+    check_values(feature, batch, GAUSSIAN_VARIANCE)
     check_rows("x", x, feature.shape[0], "points", feature)
     dtype, x = x.dtype, x.to(working_dtype(x))
     rows = torch.arange(len(x), device=x.device) if rows is None else rows

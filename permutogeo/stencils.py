@@ -87,8 +87,10 @@ def check_integer(name: str, value: int, least: int) -> None:
     """Raise unless ``value`` is an integer of at least ``least``, and of a size to compute with."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise TypeError(f"Expected '{name}' to be an integer (got {value!r})")
-    if not least <= value <= _LARGEST:
-        raise ValueError(f"Expected '{name}' from {least} to {_LARGEST} (got {value})")
+    if value < least:
+        raise ValueError(f"Expected '{name}' of at least {least} (got {value})")
+    if value > _LARGEST:
+        raise ValueError(f"Expected '{name}' of at most {_LARGEST} (got {value})")
 
 
 def _check(dim: int, radius: int, kind: str) -> None:

@@ -73,7 +73,7 @@ def test_warmup_passes_what_was_asked(monkeypatch):
     result = run("warmup", "--dims", "2, 3,2", "--dtype", "float64,float32")
     assert result.exit_code == 0
     assert calls == [((2, 3), ("float64", "float32"), "cpu")]
-    assert "compiled d=2 float32" in result.output
+    assert "compiling d=2 float32" in result.output
 
 
 def test_warmup_reports_the_library_error(monkeypatch):

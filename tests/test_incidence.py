@@ -70,11 +70,12 @@ def test_splat_is_the_transpose_of_slice():
     torch.testing.assert_close(lattice.splat(x, at=at), at.splat(x))
 
 
-def test_order_by_vertex_is_made_once():
+def test_the_plan_is_made_once():
     lattice = Lattice.build(torch.rand(50, 2) * 20)
-    order, begin = lattice.incidence.by_vertex()
-    assert lattice.incidence.by_vertex()[0] is order
-    assert lattice.incidence.by_vertex()[1] is begin
+    order, begin, runs = lattice.incidence._plan()
+    assert len(runs) == 0
+    assert lattice.incidence._plan()[0] is order
+    assert lattice.incidence._plan()[1] is begin
     flat = lattice.vertex.view(-1)[order.long()]
     assert torch.equal(flat, flat.sort()[0])
     counts = torch.bincount(lattice.vertex.view(-1), minlength=lattice.num_vertices)

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-LATTICE = {"lattice", "incidence", "ops", "stencils"}
+LATTICE = {"lattice", "incidence", "ops", "stencils", "caching"}
 FUNCTIONAL = LATTICE | {"functional"}
 NN = FUNCTIONAL | {"nn"}
 MODELS = NN | {"models", "weights"}
@@ -23,8 +23,9 @@ ROOMS = {
     "testing": set(),
     "stencils": set(),
     "ops": {"kernels", "stencils"},
-    "incidence": {"ops"},
-    "lattice": {"incidence", "ops", "stencils"},
+    "caching": set(),
+    "incidence": {"ops", "caching"},
+    "lattice": {"incidence", "ops", "stencils", "caching"},
     "_warmup": LATTICE,
     "functional": LATTICE,
     "image": FUNCTIONAL,

@@ -44,7 +44,7 @@ def test_works_without_gradients():
         (([0],), ValueError, r"'dims' of at least 1 \(got 0\)"),
         (([2, -1],), ValueError, r"'dims' of at least 1 \(got -1\)"),
         (([1], ["float16"]), ValueError, r"'dtypes' of 'float32' and 'float64' \(got 'float16'\)"),
-        (([1], "float32"), ValueError, r"'dtypes'"),
+        (([1], "float32"), TypeError, r"'dtypes'"),
         ((["2"],), (TypeError, ValueError), r"'dims'"),
         ((3,), (TypeError, ValueError), r"'dims'"),
         (([1], ["float32"], "cuda:77"), (ValueError, RuntimeError), r"cuda|CUDA"),

@@ -19,7 +19,7 @@ _GROWTH = 4
 # Points that make a table of their own worth while.
 _FEWEST_POINTS = 8192
 _MOST_CORNERS = 2**31 - 1
-_MOST_GRAPHS = 2**31
+_MOST_GRAPHS = 2**62
 
 
 def _build(
@@ -62,7 +62,7 @@ def check_points(
         return low, high, 1
     for bad, expected in (
         (batch < 0, "without negative entries"),
-        (batch >= _MOST_GRAPHS, "below 2**31"),
+        (batch >= _MOST_GRAPHS, "below 2**62"),
     ):
         if bool(bad.any()):
             row = int(bad.nonzero()[0])

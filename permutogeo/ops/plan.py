@@ -47,7 +47,7 @@ def _runs(
     if batch is None or vertex_batch is None or num_vertices == 0:
         points, vertices = torch.tensor([0, count]), torch.tensor([0, num_vertices])
     elif bool((batch[1:] >= batch[:-1]).all()):
-        graph = torch.arange(int(vertex_batch[-1]) + 1)
+        graph = vertex_batch.unique_consecutive()
         start = torch.zeros(1, dtype=torch.int64)
         points = torch.cat([start, torch.searchsorted(batch, graph, right=True)])
         vertices = torch.cat([start, torch.searchsorted(vertex_batch, graph, right=True)])

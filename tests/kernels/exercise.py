@@ -24,7 +24,7 @@ def point_operators(lattice, at):
         x, values = leaf(lattice.num_points, channels), leaf(lattice.num_vertices, channels)
         backward(lattice.splat(x), lattice.slice(values))
         backward(at.splat(leaf(at.num_points, channels)), at.slice(values))
-        backward(ops.dot(x, values, lattice.vertex, None, None))
+        backward(ops.dot(x, values, lattice.vertex, None, None, None))
     direction = torch.randn_like(lattice.feature)
     ops.embed_tangent(direction, lattice.feature.detach(), 0.5)
 
@@ -68,7 +68,7 @@ def main():
 
 def fault():
     vertex = torch.full((1, 2), 4, dtype=torch.int32)
-    ops.slice(torch.ones(4, 1), torch.ones(1, 2), vertex, None, None)
+    ops.slice(torch.ones(4, 1), torch.ones(1, 2), vertex, None, None, None)
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ from permutogeo.kernels import (
     dot,
     embed,
     neighbors,
+    plan,
     slice,
     splat,
     table,
-    plan,
 )
 
 ARCHITECTURES = [80, 90]

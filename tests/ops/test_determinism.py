@@ -25,7 +25,7 @@ def _restore_threads(monkeypatch):
 def lattice(request):
     generator = torch.Generator().manual_seed(0)
     feature = request.param * torch.randn(12000, 3, generator=generator)
-    lattice = Lattice.build(feature, torch.arange(12000) % 2)
+    lattice = Lattice.build(feature, torch.arange(12000) // 6000)
     assert (lattice.incidence._plan()[1].numel() == 0) == (request.param == 0.5)
     return lattice
 
@@ -79,7 +79,7 @@ def test_plan(lattice):
 def test_splat_slice_and_dot(lattice, channels):
     vertex, count = lattice.vertex, lattice.num_vertices
     x, values = torch.randn(12000, channels), random_values(lattice, channels)
-    none = (None, None)
+    none = (None, None, None)
     assert_same_bits(lambda x, w: ops.splat(x, w, vertex, count, *none), x, lattice.weight)
     assert_same_bits(lambda v, w: ops.slice(v, w, vertex, *none), values, lattice.weight)
     assert_same_bits(lambda x, v: ops.dot(x, v, vertex, *none), x, values)

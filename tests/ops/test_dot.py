@@ -17,7 +17,7 @@ def test_reference(case, check, dim, dtype, channels):
     corners = found.in_reference(values)[found.reference.vertex]
     inner = np.einsum("nc,nkc->nk", x.double(), corners)
     expected = np.take_along_axis(inner, found.corner, 1)
-    check.close(ops.dot(x, values, found.lattice.vertex, None, None), expected)
+    check.close(ops.dot(x, values, found.lattice.vertex, None, None, None), expected)
 
 
 @pytest.mark.parametrize("side", ["points", "vertices"])
@@ -70,12 +70,12 @@ def test_compile(case, check):
 
 def test_empty():
     vertex = torch.empty(0, 3, dtype=torch.int32)
-    assert ops.dot(torch.empty(0, 4), torch.empty(5, 4), vertex, None, None).shape == (0, 3)
+    assert ops.dot(torch.empty(0, 4), torch.empty(5, 4), vertex, None, None, None).shape == (0, 3)
 
 
 def test_no_channels(case):
     found = case(3)
-    out = ops.dot(*operands(found, 0), found.lattice.vertex, None, None)
+    out = ops.dot(*operands(found, 0), found.lattice.vertex, None, None, None)
     assert not out.any() and out.shape == found.lattice.vertex.shape
 
 

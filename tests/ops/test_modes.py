@@ -39,14 +39,14 @@ def test_autocast(lattice, values):
     halves = values.bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         outputs = [
-            ops.slice(halves, *incidence, None, None),
-            ops.splat(halves[:40], *incidence, lattice.num_vertices, None, None),
-            ops.dot(halves[:40], halves, lattice.vertex, None, None),
+            ops.slice(halves, *incidence, None, None, None),
+            ops.splat(halves[:40], *incidence, lattice.num_vertices, None, None, None),
+            ops.dot(halves[:40], halves, lattice.vertex, None, None, None),
             ops.convolve(halves, filter.bfloat16(), neighbors, opposite, 1),
             ops.convolve_channelwise(halves, filter[:, 0, :1].bfloat16(), neighbors, opposite),
         ]
     assert all(out.dtype == torch.float32 for out in outputs)
-    assert_close(outputs[0], ops.slice(halves.float(), *incidence, None, None))
+    assert_close(outputs[0], ops.slice(halves.float(), *incidence, None, None, None))
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

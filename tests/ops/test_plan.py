@@ -25,13 +25,13 @@ def test_vertices_without_points():
 
 
 def test_nothing_where_splatting_makes_private_copies(case):
-    lattice = case(2, num_points=1000, spread=0.5).lattice
+    lattice = case(2, num_points=2000, spread=0.5).lattice
     order, begin, _ = ops.plan(lattice.vertex, lattice.num_vertices, None, None)
     assert order.numel() == begin.numel() == 0
 
 
 def test_opcheck(case, check):
-    dense, sparse = case(2, num_points=1000, spread=0.5).lattice, case(3).lattice
+    dense, sparse = case(2, num_points=2000, spread=0.5).lattice, case(3).lattice
     check.registered(
         torch.ops.permutogeo.plan.default,
         (dense.vertex, dense.num_vertices, None, None),
@@ -39,7 +39,7 @@ def test_opcheck(case, check):
     )
 
 
-@pytest.mark.parametrize("points", [{"spread": 3.0}, {"num_points": 1000, "spread": 0.3}])
+@pytest.mark.parametrize("points", [{"spread": 3.0}, {"num_points": 2000, "spread": 0.3}])
 def test_compile(case, check, points):
     lattice = case(3, **points).lattice
     vertex, count = lattice.vertex, lattice.num_vertices
@@ -54,7 +54,8 @@ def test_empty():
     none = torch.empty(0, 3, dtype=torch.int32)
     order, begin, _ = ops.plan(none, 4, None, None)
     assert order.shape == (0,) and begin.tolist() == [0] * 5
-    assert all(part.numel() == 0 for part in ops.plan(none, 0, None, None))
+    order, begin, runs = ops.plan(none, 0, None, None)
+    assert order.numel() == runs.numel() == 0 and begin.tolist() == [0]
 
 
 def test_layouts(case, check):
@@ -65,3 +66,29 @@ def test_layouts(case, check):
 def test_unchanged(case, check):
     lattice = case(3, spread=3.0).lattice
     check.unchanged(ops.plan, lattice.vertex, lattice.num_vertices, None, None)
+
+
+def test_runs_of_a_graph_do_not_depend_on_the_others(case):
+    """Each graph is cut as it would be alone, and its copies come in the same order."""
+    lattice = case(2, num_points=4000, spread=0.4).lattice
+    batch, vertex_batch = lattice.incidence.graphs
+    _, _, runs = ops.plan(lattice.vertex, lattice.num_vertices, batch, vertex_batch)
+    for graph in (0, 1):
+        points = (batch == graph).nonzero()[:, 0]
+        first, last = int(points[0]), int(points[-1]) + 1
+        base = int((vertex_batch < graph).sum())
+        alone = lattice.vertex[first:last] - base
+        _, _, expected = ops.plan(alone, int((vertex_batch == graph).sum()), None, None)
+        mine = runs[(runs[:, 1] >= first) & (runs[:, 2] <= last)]
+        assert len(expected) > 1
+        assert torch.equal(mine, expected + torch.tensor([0, first, first], dtype=torch.int32))
+
+
+def test_an_unsorted_batch_is_summed_by_vertex(case):
+    lattice = case(2, num_points=2000, spread=0.4).lattice
+    batch, vertex_batch = lattice.incidence.graphs
+    shuffled = torch.randperm(2000)
+    order, begin, runs = ops.plan(
+        lattice.vertex[shuffled], lattice.num_vertices, batch[shuffled], vertex_batch
+    )
+    assert_sorted(lattice.vertex[shuffled], lattice.num_vertices, order, begin, runs)

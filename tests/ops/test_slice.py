@@ -13,7 +13,7 @@ def test_reference(case, check, dim, dtype, channels):
     found = case(dim, dtype)
     values = random_values(found, channels, dtype)
     expected = found.reference.slice(found.in_reference(values))
-    check.close(ops.slice(values, *found.incidence, None, None), expected)
+    check.close(ops.slice(values, *found.incidence, None, None, None), expected)
 
 
 def test_reference_in_16_dimensions(case, check):
@@ -87,12 +87,12 @@ def test_compile(case, check):
 def test_empty():
     weight, vertex = torch.empty(0, 3), torch.empty(0, 3, dtype=torch.int32)
     for count in (0, 5):
-        assert ops.slice(torch.ones(count, 4), weight, vertex, None, None).shape == (0, 4)
+        assert ops.slice(torch.ones(count, 4), weight, vertex, None, None, None).shape == (0, 4)
 
 
 def test_no_channels(case):
     found = case(3)
-    out = ops.slice(random_values(found, 0), *found.incidence, None, None)
+    out = ops.slice(random_values(found, 0), *found.incidence, None, None, None)
     assert out.shape == (found.lattice.num_points, 0)
 
 
@@ -109,7 +109,7 @@ def test_unchanged(case, check):
 def test_a_constant_stays_constant(case, dim):
     found = case(dim)
     values = torch.full((found.lattice.num_vertices, 2), 3.0, dtype=torch.float64)
-    out = ops.slice(values, *found.incidence, None, None)
+    out = ops.slice(values, *found.incidence, None, None, None)
     assert_close(out, torch.full_like(out, 3.0))
 
 

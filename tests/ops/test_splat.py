@@ -7,7 +7,7 @@ from permutogeo import ops
 # Few points to a vertex are summed by vertex, many into private copies of the values.
 FORMS = {
     "by_vertex": {"num_points": 60, "spread": 3.0},
-    "copies": {"num_points": 900, "spread": 0.3},
+    "copies": {"num_points": 2000, "spread": 0.3},
 }
 
 
@@ -33,8 +33,8 @@ def test_reference(case, check, dim, dtype, channels):
 
 
 def test_reference_of_private_copies(case, check, dtype, channels):
-    found = case(2, dtype, num_points=1000, spread=0.5)
-    x = torch.randn(1000, channels, dtype=dtype)
+    found = case(2, dtype, num_points=2000, spread=0.5)
+    x = torch.randn(2000, channels, dtype=dtype)
     assert found.plan[1].numel() == 0
     check.close(ops.splat(*arguments(found, x)), found.from_reference(found.reference.splat(x)))
 
@@ -103,8 +103,8 @@ def test_compile_with_inductor(case, check):
 
 def test_empty():
     weight, vertex = torch.empty(0, 3), torch.empty(0, 3, dtype=torch.int32)
-    assert ops.splat(torch.empty(0, 4), weight, vertex, 0, None, None).shape == (0, 4)
-    out = ops.splat(torch.empty(0, 4), weight, vertex, 5, None, None)
+    assert ops.splat(torch.empty(0, 4), weight, vertex, 0, None, None, None).shape == (0, 4)
+    out = ops.splat(torch.empty(0, 4), weight, vertex, 5, None, None, None)
     assert_close(out, torch.zeros(5, 4))
 
 
@@ -133,3 +133,13 @@ def test_errors(case):
         lattice.splat(torch.zeros(40, 2, dtype=torch.int64))
     with pytest.raises(TypeError, match=r"Expected 'x' to be a tensor .*list"):
         lattice.splat([[0.0]] * 40)
+
+
+def test_forms_agree_to_the_bit(case):
+    """One copy adds in the order of the points, as the sum by vertex does."""
+    lattice = case(3, torch.float32).lattice
+    x = torch.randn(lattice.num_points, 5)
+    one_run = torch.tensor([[0, 0, lattice.num_points]], dtype=torch.int32)
+    arguments = (x, lattice.weight, lattice.vertex, lattice.num_vertices)
+    none = torch.empty(0, dtype=torch.int32)
+    assert torch.equal(ops.splat(*arguments, none, none, one_run), lattice.splat(x))
