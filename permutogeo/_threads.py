@@ -35,38 +35,62 @@ def run(jobs: Sequence[Job], *, caller: bool = True) -> None:
         for job in jobs:
             job()
         return
-    pending = deque(jobs)
-    finished: SimpleQueue[BaseException | None] = SimpleQueue()
-    helpers = threads - caller
-    pool = _workers(count())
-    for _ in range(helpers):
-        pool.put((pending, finished))
-    errors = [_drain(pending)] if caller else []
-    # Whatever happens, nobody may still work on the caller's memory when this returns.
-    while helpers:
-        try:
-            errors.append(finished.get())
-            helpers -= 1
-        except KeyboardInterrupt as interrupt:
-            pending.clear()
-            errors.append(interrupt)
-    for error in errors:
-        if error is not None:
-            raise error
-
-
-def _drain(pending: deque[Job]) -> BaseException | None:
-    """Take jobs until there are none; an error, Ctrl-C included, is kept and ends the others."""
+    batch = _Batch(jobs)
     try:
+        pool = _workers(count())
+        for _ in range(threads - caller):
+            pool.put(batch)
+        if caller:
+            batch.drain()
+    except BaseException as error:
+        batch.give_up(error)
+    batch.finish()
+
+
+class _Batch:
+    """Jobs that several threads take turns at."""
+
+    def __init__(self, jobs: Sequence[Job]):
+        self.pending = deque(jobs)
+        self.active = 0  # threads that may be at work on a job
+        self.errors: list[BaseException] = []
+        self.changed = threading.Condition()
+
+    def drain(self) -> None:
+        """Take jobs until there are none."""
+        with self.changed:
+            self.active += 1
+        try:
+            while self.pending:
+                try:
+                    job = self.pending.popleft()
+                except IndexError:  # another thread took the last one
+                    break
+                job()
+        except BaseException as error:
+            self.give_up(error)
+        finally:
+            with self.changed:
+                self.active -= 1
+                self.changed.notify_all()
+
+    def give_up(self, error: BaseException) -> None:
+        """Leave out the jobs that nobody has begun."""
+        self.errors.append(error)
+        self.pending.clear()
+
+    def finish(self) -> None:
+        """Wait for everybody, Ctrl-C or not: nobody may be at work on memory that is let go."""
         while True:
             try:
-                job = pending.popleft()
-            except IndexError:
-                return None
-            job()
-    except BaseException as error:
-        pending.clear()
-        return error
+                with self.changed:
+                    while self.pending or self.active:
+                        self.changed.wait()
+                break
+            except KeyboardInterrupt as interrupt:
+                self.give_up(interrupt)
+        if self.errors:
+            raise self.errors[0]
 
 
 def _workers(size: int) -> SimpleQueue:
@@ -94,9 +118,8 @@ def _start(size: int) -> SimpleQueue:
         torch.get_num_threads()  # takes over the global setting once, before ours
         torch.set_num_threads(1)
         arrived.wait()
-        while (task := queue.get()) is not None:
-            pending, finished = task
-            finished.put(_drain(pending))
+        while (batch := queue.get()) is not None:
+            batch.drain()
 
     setting = torch.get_num_threads()
     for index in range(size):

@@ -54,7 +54,8 @@ class Lattice:
     _cache: dict[Any, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._cache["versions"] = self._versions()
+        if not torch.compiler.is_compiling():
+            self._cache["versions"] = self._versions()
 
     @classmethod
     def build(
@@ -381,13 +382,13 @@ class Lattice:
 
     def _versions(self) -> list[int]:
         """How often the features were changed in place, where torch counts it."""
-        if torch.compiler.is_compiling():
-            return []
         features = [self.feature, *(self.others or ())[:1]]
         return [feature._version for feature in features if not feature.is_inference()]
 
     def _check_unchanged(self) -> None:
         """The lattice holds the caller's features; it must not follow what happens to them."""
+        if torch.compiler.is_compiling() or "versions" not in self._cache:
+            return
         if self._versions() != self._cache["versions"]:
             raise ValueError(
                 "Expected 'feature' as it was when the lattice was built (it was changed in place "
