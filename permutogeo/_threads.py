@@ -14,8 +14,8 @@ Job = Callable[[], None]
 
 _local = threading.local()
 _lock = threading.Lock()
-_pool: SimpleQueue | None = None
-_pool_size = 0
+# One queue for each worker: the first ones are woken, always the same, so that each keeps its core.
+_pool: list[SimpleQueue] = []
 
 
 def count() -> int:
@@ -37,9 +37,8 @@ def run(jobs: Sequence[Job], *, caller: bool = True) -> None:
         return
     batch = _Batch(jobs)
     try:
-        pool = _workers(count())
-        for _ in range(threads - caller):
-            pool.put(batch)
+        for queue in _workers(count())[: threads - caller]:
+            queue.put(batch)
         if caller:
             batch.drain()
     except BaseException as error:
@@ -93,27 +92,25 @@ class _Batch:
             raise self.errors[0]
 
 
-def _workers(size: int) -> SimpleQueue:
-    global _pool, _pool_size
+def _workers(size: int) -> list[SimpleQueue]:
+    global _pool
     with _lock:
-        if _pool is None or _pool_size != size:
-            if _pool is not None:
-                for _ in range(_pool_size):
-                    _pool.put(None)
-            _pool, _pool_size = _start(size), size
+        if len(_pool) != size:
+            for queue in _pool:
+                queue.put(None)
+            _pool = _start(size)
         return _pool
 
 
-def _start(size: int) -> SimpleQueue:
+def _start(size: int) -> list[SimpleQueue]:
     """Threads on which torch uses one thread, while it keeps its setting everywhere else.
 
     They are daemons: a pool of ``concurrent.futures`` would refuse work while other threads still
     run at the interpreter's end.
     """
-    queue: SimpleQueue = SimpleQueue()
     arrived = threading.Barrier(size + 1)
 
-    def work() -> None:
+    def work(queue: SimpleQueue) -> None:
         _local.worker = True
         torch.get_num_threads()  # takes over the global setting once, before ours
         torch.set_num_threads(1)
@@ -122,17 +119,19 @@ def _start(size: int) -> SimpleQueue:
             batch.drain()
 
     setting = torch.get_num_threads()
-    for index in range(size):
-        threading.Thread(target=work, name=f"permutogeo-{index}", daemon=True).start()
+    queues: list[SimpleQueue] = [SimpleQueue() for _ in range(size)]
+    for index, queue in enumerate(queues):
+        name = f"permutogeo-{index}"
+        threading.Thread(target=work, args=(queue,), name=name, daemon=True).start()
     arrived.wait()
     torch.set_num_threads(setting)
-    return queue
+    return queues
 
 
 def _forget() -> None:
     """Threads do not survive a fork."""
     global _pool, _lock, _local
-    _pool, _lock, _local = None, threading.Lock(), threading.local()
+    _pool, _lock, _local = [], threading.Lock(), threading.local()
 
 
 if hasattr(os, "register_at_fork"):

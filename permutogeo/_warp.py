@@ -14,11 +14,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import filelock
+import numpy as np
 import torch
 import warp as wp
 
@@ -33,6 +35,8 @@ DTYPES = {torch.float32: wp.float32, torch.float64: wp.float64}
 PIECES_PER_THREAD = 4
 
 _HUGE_PAGE_BYTES = 1 << 22
+# What is filled or copied faster by one thread than by waking another.
+_FEWEST_NUMBERS = 1 << 17
 _MADV_HUGEPAGE = 14
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 _LIMIT = 2**31 - 1
@@ -173,6 +177,29 @@ def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor
         length = (tensor.data_ptr() + size - first) // page * page
         _LIBC.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), _MADV_HUGEPAGE)
     return tensor
+
+
+def full(*shape: int, value: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """``torch.full`` that on the CPU works on our threads.
+
+    Torch's own would go on spinning beside them for a while after each parallel operation.
+    """
+    tensor = empty(*shape, dtype=dtype, device=device)
+    if device.type != "cpu":
+        return tensor.fill_(value)
+    flat = tensor.numpy().reshape(-1)
+    _threads.run([partial(flat[a:b].fill, value) for a, b in split(len(flat), _FEWEST_NUMBERS)])
+    return tensor
+
+
+def copy(target: torch.Tensor, source: torch.Tensor) -> None:
+    """``target[:] = source``, on our threads on the CPU."""
+    if target.device.type != "cpu" or source.device.type != "cpu":
+        target.copy_(source)
+        return
+    into, out_of = target.detach().numpy(), source.detach().numpy()
+    grain = max(1, _FEWEST_NUMBERS * len(into) // max(1, into.size))
+    _threads.run([partial(np.copyto, into[a:b], out_of[a:b]) for a, b in split(len(into), grain)])
 
 
 def versions() -> dict[str, Any]:

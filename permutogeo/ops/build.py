@@ -215,7 +215,7 @@ def _empty_tables(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Empty slots, and room for the codes of a table that is half full."""
     cpu = torch.device("cpu")
-    slots = _warp.empty(tables, capacity, dtype=torch.int32, device=cpu).fill_(-1)
+    slots = _warp.full(tables, capacity, value=-1, dtype=torch.int32, device=cpu)
     code = _warp.empty(tables, capacity // 2 + corners, words, dtype=torch.int64, device=cpu)
     return slots, code
 

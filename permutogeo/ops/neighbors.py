@@ -17,15 +17,14 @@ def _neighbors(
     code = code.contiguous()
     offset = stencils.grid_offsets(dim, radius, dilation, stencil).to(device)
     opposite = stencils.opposite(dim, radius, stencil).to(device)
+    shape = (len(code), len(offset))
     if stencil == "axis":  # the blur reads it column by column
-        out = _warp.empty(len(offset), len(code), dtype=torch.int32, device=device).t()
+        out = _warp.full(*shape[::-1], value=-1, dtype=torch.int32, device=device).t()
     else:
-        out = _warp.empty(len(code), len(offset), dtype=torch.int32, device=device)
-    out.fill_(-1)
-    out[:, 0] = torch.arange(len(code), dtype=torch.int32, device=device)
+        out = _warp.full(*shape, value=-1, dtype=torch.int32, device=device)
     index = torch.arange(len(offset), device=device)
-    half = index < opposite
-    if len(code) == 0 or len(offset) == 1:
+    half = index <= opposite  # the centre is its own opposite
+    if len(code) == 0:
         return out
     column = torch.stack([index[half], opposite[half]], 1).to(torch.int32)
     offset = offset[half]

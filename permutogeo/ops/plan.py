@@ -53,8 +53,8 @@ def _runs(
         vertices = torch.cat([start, torch.searchsorted(vertex_batch, graph, right=True)])
     else:
         return vertex.new_empty(0, 3)
-    copies = points.diff() * corners // (8 * vertices.diff().clamp(min=1))
-    copies = copies.clamp(min=1, max=_MOST_COPIES)
+    shared = points.diff() * corners // vertices.diff().clamp(min=1)  # corners at a vertex
+    copies = torch.where(shared < 16, 1, (shared // 16).clamp(min=2, max=_MOST_COPIES))
     if int(copies.max()) == 1:
         return vertex.new_empty(0, 3)
     graph = torch.arange(len(copies)).repeat_interleave(copies)

@@ -12,6 +12,6 @@ def with_zero_row(values: torch.Tensor) -> torch.Tensor:
     reads."""
     count, channels = values.shape
     padded = _warp.empty(count + 1, channels, dtype=values.dtype, device=values.device)
-    padded[:count] = values.detach()
+    _warp.copy(padded[:count], values)
     padded[count] = 0
     return padded

@@ -26,7 +26,8 @@ def _splat(x, weight, vertex, num_vertices, order, begin, runs):
 def _scatter(x, weight, vertex, num_vertices, runs):
     device = x.device
     channels, copies = x.shape[1], int(runs[:, 0].max()) + 1
-    values = _warp.empty(copies * num_vertices, channels, dtype=x.dtype, device=device).zero_()
+    shape = (copies * num_vertices, channels)
+    values = _warp.full(*shape, value=0, dtype=x.dtype, device=device)
     tools = _warp.kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
     _warp.launch(
         tools.scatter,
