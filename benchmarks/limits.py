@@ -75,11 +75,10 @@ def speedup(quick: bool = False) -> None:
 
 
 def _speedup(call: Callable[[], object]) -> list[str]:
-    def with_threads(count: int) -> object:
+    time = {}
+    for count in (1, 2):
         with threads(count):
-            return call()
-
-    time = in_turn({str(n): partial(with_threads, n) for n in (1, 2)}, 9)
+            time |= in_turn({str(count): call}, 9)
     return [ms(time["1"]), ms(time["2"]), f"{time['1'] / time['2']:.2f}"]
 
 

@@ -70,10 +70,8 @@ def _channel_cells(lattice: pg.Lattice, count: int, channels: int, repeats: int)
 
 
 def _cell(call: Callable[[], object], repeats: int) -> str:
-    def with_threads(count: int) -> object:
+    time = {}
+    for count in (1, 2):
         with threads(count):
-            return call()
-
-    contenders = {str(n): (lambda n=n: with_threads(n)) for n in (1, 2)}
-    time = in_turn(contenders, repeats)
+            time |= in_turn({str(count): call}, repeats)
     return f"{ms(time['1'])} / {ms(time['2'])}"

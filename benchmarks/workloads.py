@@ -3,6 +3,8 @@ building."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
@@ -36,19 +38,27 @@ def bilateral(quick: bool = False) -> None:
         x = torch.cat([torch.from_numpy(image).view(-1, 3), torch.ones(size * size, 1)], 1)
         vertices = pg.Lattice.build(feature).num_vertices
 
-        def filtered(count: int, feature=feature, x=x) -> torch.Tensor:
-            with threads(count):
-                lattice = pg.Lattice.build(feature)
-                return lattice.slice(lattice.blur(lattice.splat(x)))
+        def filtered(feature=feature, x=x) -> torch.Tensor:
+            lattice = pg.Lattice.build(feature)
+            return lattice.slice(lattice.blur(lattice.splat(x)))
 
-        contenders = {"mm": square_product, "one": lambda f=filtered: f(1)}
-        contenders["two"] = lambda f=filtered: f(2)
-        if peers.has("pydensecrf"):
-            contenders["peer"] = peers.pydensecrf_build(feature)
-        time = in_turn(contenders, repeats)
+        time = _beside_pydensecrf(filtered, feature, repeats)
         rows.append(_against(name, f"{vertices:,}", time))
     columns = ["image", "vertices", "pydensecrf ms", "1 thread", "2 threads", "÷ peer", "÷ mm"]
     table(f"W1 bilateral filter, {size} x {size}, 5-D, build + filter", columns, rows)
+
+
+def _beside_pydensecrf(
+    ours: Callable[[], object], feature: torch.Tensor, repeats: int
+) -> dict[str, float]:
+    """With two threads in turn with the peer and the yardstick, then with one thread."""
+    contenders = {"mm": square_product, "two": ours}
+    if peers.has("pydensecrf"):
+        contenders["peer"] = peers.pydensecrf_build(feature)
+    with threads(2):
+        time = in_turn(contenders, repeats)
+    with threads(1):
+        return time | in_turn({"one": ours}, repeats)
 
 
 def _against(name: str, detail: str, time: dict[str, float]) -> list[str]:
@@ -80,20 +90,13 @@ def building(quick: bool = False) -> None:
     for name, points in cases:
         feature = torch.from_numpy(points)
 
-        def build(count: int, feature=feature) -> pg.Lattice:
-            with threads(count):
-                lattice = pg.Lattice.build(feature)
-                lattice.neighbors(stencil="axis")
-                return lattice
+        def build(feature=feature) -> pg.Lattice:
+            lattice = pg.Lattice.build(feature)
+            lattice.neighbors(stencil="axis")
+            return lattice
 
-        contenders = {
-            "mm": square_product,
-            "one": lambda b=build: b(1),
-            "two": lambda b=build: b(2),
-        }
-        if peers.has("pydensecrf"):
-            contenders["peer"] = peers.pydensecrf_build(feature)
-        time = in_turn(contenders, 3 if quick else 7 if len(points) < 5 * 10**6 else 3)
+        repeats = 3 if quick or len(points) * points.shape[1] >= 8 * 10**6 else 7
+        time = _beside_pydensecrf(build, feature, repeats)
         rows.append(_against(name, f"{pg.Lattice.build(feature).num_vertices:,}", time))
     columns = ["points", "vertices", "pydensecrf ms", "1 thread", "2 threads", "÷ peer", "÷ mm"]
     table("W5 building, neighbors included", columns, rows)
@@ -177,21 +180,17 @@ def paper_table(quick: bool = False) -> None:
         taps = pg.stencil(len(columns)).shape[0]
         filter = torch.randn(taps, 3, 50)
 
-        def layer(count: int, feature=feature, filter=filter) -> torch.Tensor:
-            with threads(count):
-                lattice = pg.Lattice.build(feature)
-                return lattice.slice(lattice.convolve(lattice.splat(x), filter))
+        def layer(feature=feature, filter=filter) -> torch.Tensor:
+            lattice = pg.Lattice.build(feature)
+            return lattice.slice(lattice.convolve(lattice.splat(x), filter))
 
         def plain(feature=feature, filter=filter) -> torch.Tensor:
-            with threads(2):
-                return peers.TorchLayer(feature)(x, filter)
+            return peers.TorchLayer(feature)(x, filter)
 
-        contenders = {
-            "plain": plain,
-            "one": lambda f=layer: f(1),
-            "two": lambda f=layer: f(2),
-        }
-        time = in_turn(contenders, repeats)
+        with threads(2):
+            time = in_turn({"plain": plain, "two": layer}, repeats)
+        with threads(1):
+            time |= in_turn({"one": layer}, repeats)
         rows.append(
             [
                 str(len(columns)),

@@ -2,7 +2,7 @@
 
 A lattice point is a *code*: one integer, or a few words where one would overflow, that numbers the
 points of a box (see ``ops/box.py``). The table keeps no codes: ``slots`` holds indices into a list
-of codes, ``-1`` where free, with linear probing and at most half of the slots taken, so that a
+of codes, ``-1`` where free, with linear probing and never all of the slots taken, so that a
 search always ends at the code or at a free slot.
 """
 

@@ -78,13 +78,15 @@ class Incidence:
         return once(self._cache, "index", lambda: torch.where(self.vertex < 0, absent, self.vertex))
 
     def _plan(self) -> tuple[Tensor, Tensor, Tensor]:
-        """How to add up points at vertices, made once."""
+        """How to add up points at vertices. What is used once is not worth sorting."""
         batch, vertex_batch = self.graphs if self.graphs and self.complete else (None, None)
-        return once(
-            self._cache,
-            "plan",
-            lambda: ops.plan(self._index(), self._rows(), batch, vertex_batch),
-        )
+
+        def make(sort: bool) -> tuple[Tensor, Tensor, Tensor]:
+            return ops.plan(self._index(), self._rows(), batch, vertex_batch, sort)
+
+        if "first plan" not in self._cache:
+            return once(self._cache, "first plan", lambda: make(False))
+        return once(self._cache, "plan", lambda: make(True))
 
 
 def check_rows(name: str, x: Tensor, count: int, things: str, like: Tensor) -> None:

@@ -72,6 +72,7 @@ def test_splat_is_the_transpose_of_slice():
 
 def test_the_plan_is_made_once():
     lattice = Lattice.build(torch.rand(50, 2) * 20)
+    assert lattice.incidence._plan()[2].tolist() == [[0, 0, 50]]  # one use: not worth sorting
     order, begin, runs = lattice.incidence._plan()
     assert len(runs) == 0
     assert lattice.incidence._plan()[0] is order

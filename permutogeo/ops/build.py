@@ -15,7 +15,8 @@ from permutogeo.ops._library import define
 from permutogeo.ops.embed import elevation, embed_adjoint, grid_bounds
 
 _MOST_FIRST_SLOTS = 2**19
-_GROWTH = 4
+# Small tables grow fast, large ones in small steps: they are what a build takes most memory for.
+_LARGE = 2**21
 # Points that make a table of their own worth while.
 _FEWEST_POINTS = 8192
 _MOST_CORNERS = 2**31 - 1
@@ -109,7 +110,7 @@ def _with_tables(
     listed = torch.zeros(tables, dtype=torch.int32)
     tools = _warp.kernels(table_kernels.make, words, device=device)
     capacity = min(_MOST_FIRST_SLOTS, _power_of_two(max(4 * corners, count // tables)))
-    slots, code = _empty_tables(tables, capacity, corners, words)
+    slots, code = _empty_tables(tables, capacity, words)
     while True:
         _warp.launch(
             run.insert,
@@ -119,7 +120,7 @@ def _with_tables(
             *points.codes,
             _warp.array(end, 1),
             shift(capacity),
-            capacity // 2 - corners,
+            _most_codes(capacity) - corners,
             *(_warp.array(slots, 2), _warp.array(code, 2)),
             *(_warp.array(part, 1) for part in (listed, progress, weight, vertex)),
             device=device,
@@ -127,11 +128,13 @@ def _with_tables(
         )
         if torch.equal(progress, end):
             break
-        capacity *= _GROWTH
-        slots, larger = _empty_tables(tables, capacity, corners, words)
+        capacity *= 4 if capacity < _LARGE else 2
+        del slots
+        slots, larger = _empty_tables(tables, capacity, words)
         for t, size in enumerate(listed.tolist()):
             larger[t, :size] = code[t, :size]
         code = larger
+        del larger
         _warp.launch(
             tools.insert,
             tables,
@@ -206,17 +209,20 @@ def hash_capacity(count: int) -> int:
     return _power_of_two(2 * count)
 
 
+def _most_codes(capacity: int) -> int:
+    """When a table is full: searches stay short up to five eighths."""
+    return capacity * 5 // 8
+
+
 def _power_of_two(least: int) -> int:
     return max(16, 1 << (least - 1).bit_length())
 
 
-def _empty_tables(
-    tables: int, capacity: int, corners: int, words: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Empty slots, and room for the codes of a table that is half full."""
+def _empty_tables(tables: int, capacity: int, words: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Empty slots, and room for as many codes as they may take."""
     cpu = torch.device("cpu")
     slots = _warp.full(tables, capacity, value=-1, dtype=torch.int32, device=cpu)
-    code = _warp.empty(tables, capacity // 2 + corners, words, dtype=torch.int64, device=cpu)
+    code = _warp.empty(tables, _most_codes(capacity), words, dtype=torch.int64, device=cpu)
     return slots, code
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.nn.functional import pad
 
 from permutogeo import _threads, _warp
 from permutogeo.kernels import convolve as kernels
@@ -80,6 +81,9 @@ def _convolve(values, filter, neighbors, opposite, groups):
     out = _warp.empty(len(neighbors), filter.shape[2], dtype=values.dtype, device=values.device)
     if out.numel() == 0 or filter.numel() == 0:
         return out.zero_()
+    if groups == 1 and values.shape[1] % 4 == 3:
+        # One channel of zeros more makes whole blocks (kernels/rows.py).
+        values, filter = pad(values, (0, 1)), pad(filter, (0, 0, 0, 1))
     gather = _Gather(values, neighbors, groups)
     matrix = _matrix(filter.detach(), groups)
 

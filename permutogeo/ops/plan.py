@@ -20,8 +20,13 @@ def _plan(
     num_vertices: int,
     batch: torch.Tensor | None,
     vertex_batch: torch.Tensor | None,
+    sort: bool,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Runs of points for private copies, where that pays; else the corners in order of vertices.
+
+    Args:
+        sort: Whether sorting the corners will be made up for. If not, all points are one run on a
+            CPU, which adds in the same order.
 
     Returns:
         ``order`` and ``begin``, the corners by vertex, and ``runs [R, 3]`` (copy, first, last
@@ -30,6 +35,8 @@ def _plan(
     vertex = vertex.contiguous()
     if vertex.device.type == "cpu":
         runs = _runs(vertex, num_vertices, batch, vertex_batch)
+        if not (len(runs) or sort):
+            runs = torch.tensor([[0, 0, len(vertex)]], dtype=torch.int32)
         if len(runs):
             return vertex.new_empty(0), vertex.new_empty(0), runs
     transpose = _count if vertex.device.type == "cpu" else _sort
@@ -94,14 +101,14 @@ def _sort(flat: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.Te
     return order.to(torch.int32), torch.searchsorted(vertex, edge, out_int32=True)
 
 
-def _fake(vertex, num_vertices, batch, vertex_batch):
+def _fake(vertex, num_vertices, batch, vertex_batch, sort):
     context = torch.library.get_ctx()
     order, begin, runs = (context.new_dynamic_size(min=0) for _ in range(3))
     return vertex.new_empty(order), vertex.new_empty(begin), vertex.new_empty(runs, 3)
 
 
 plan = define(
-    "plan(Tensor vertex, SymInt num_vertices, Tensor? batch, Tensor? vertex_batch)"
+    "plan(Tensor vertex, SymInt num_vertices, Tensor? batch, Tensor? vertex_batch, bool sort)"
     " -> (Tensor order, Tensor begin, Tensor runs)",
     _plan,
     _fake,

@@ -17,7 +17,7 @@ ops = torch.ops.permutogeo
 def _splat(x, weight, vertex, num_vertices, order, begin, runs):
     x, weight, vertex = x.detach().contiguous(), weight.detach().contiguous(), vertex.contiguous()
     if order is None:
-        order, begin, runs = plan(vertex, num_vertices, None, None)
+        order, begin, runs = plan(vertex, num_vertices, None, None, False)
     if len(runs):
         return _scatter(x, weight, vertex, num_vertices, runs)
     return _collect(x, weight, vertex, num_vertices, order, begin)

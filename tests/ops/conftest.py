@@ -64,6 +64,7 @@ class Case:
 
     @property
     def plan(self) -> tuple[Tensor, Tensor, Tensor]:
+        self.lattice.incidence._plan()  # the first one may do without sorting
         return self.lattice.incidence._plan()
 
     def stencil(self, *args: Any) -> tuple[Tensor, Tensor]:

@@ -14,19 +14,19 @@ def assert_sorted(vertex, num_vertices, order, begin, runs):
 
 def test_reference(case, dim):
     lattice = case(dim, spread=3.0).lattice
-    order, begin, _ = ops.plan(lattice.vertex, lattice.num_vertices, None, None)
+    order, begin, _ = ops.plan(lattice.vertex, lattice.num_vertices, None, None, True)
     assert order.dtype == begin.dtype == torch.int32
     assert_sorted(lattice.vertex, lattice.num_vertices, order, begin, _)
 
 
 def test_vertices_without_points():
     vertex = torch.tensor([[5, 2], [2, 9]], dtype=torch.int32)
-    assert_sorted(vertex, 12, *ops.plan(vertex, 12, None, None))
+    assert_sorted(vertex, 12, *ops.plan(vertex, 12, None, None, True))
 
 
 def test_nothing_where_splatting_makes_private_copies(case):
     lattice = case(2, num_points=2000, spread=0.5).lattice
-    order, begin, _ = ops.plan(lattice.vertex, lattice.num_vertices, None, None)
+    order, begin, _ = ops.plan(lattice.vertex, lattice.num_vertices, None, None, True)
     assert order.numel() == begin.numel() == 0
 
 
@@ -34,8 +34,8 @@ def test_opcheck(case, check):
     dense, sparse = case(2, num_points=2000, spread=0.5).lattice, case(3).lattice
     check.registered(
         torch.ops.permutogeo.plan.default,
-        (dense.vertex, dense.num_vertices, None, None),
-        (sparse.vertex, sparse.num_vertices, None, None),
+        (dense.vertex, dense.num_vertices, None, None, True),
+        (sparse.vertex, sparse.num_vertices, None, None, True),
     )
 
 
@@ -45,40 +45,40 @@ def test_compile(case, check, points):
     vertex, count = lattice.vertex, lattice.num_vertices
 
     def splat(x, weight):
-        return ops.splat(x, weight, vertex, count, *ops.plan(vertex, count, None, None))
+        return ops.splat(x, weight, vertex, count, *ops.plan(vertex, count, None, None, True))
 
     check.compiles(splat, torch.randn(len(vertex), 3, dtype=torch.float64), lattice.weight)
 
 
 def test_empty():
     none = torch.empty(0, 3, dtype=torch.int32)
-    order, begin, _ = ops.plan(none, 4, None, None)
+    order, begin, _ = ops.plan(none, 4, None, None, True)
     assert order.shape == (0,) and begin.tolist() == [0] * 5
-    order, begin, runs = ops.plan(none, 0, None, None)
+    order, begin, runs = ops.plan(none, 0, None, None, True)
     assert order.numel() == runs.numel() == 0 and begin.tolist() == [0]
 
 
 def test_layouts(case, check):
     lattice = case(3, spread=3.0).lattice
-    check.layouts(ops.plan, lattice.vertex, lattice.num_vertices, None, None)
+    check.layouts(ops.plan, lattice.vertex, lattice.num_vertices, None, None, True)
 
 
 def test_unchanged(case, check):
     lattice = case(3, spread=3.0).lattice
-    check.unchanged(ops.plan, lattice.vertex, lattice.num_vertices, None, None)
+    check.unchanged(ops.plan, lattice.vertex, lattice.num_vertices, None, None, True)
 
 
 def test_runs_of_a_graph_do_not_depend_on_the_others(case):
     """Each graph is cut as it would be alone, and its copies come in the same order."""
     lattice = case(2, num_points=4000, spread=0.4).lattice
     batch, vertex_batch = lattice.incidence.graphs
-    _, _, runs = ops.plan(lattice.vertex, lattice.num_vertices, batch, vertex_batch)
+    _, _, runs = ops.plan(lattice.vertex, lattice.num_vertices, batch, vertex_batch, True)
     for graph in (0, 1):
         points = (batch == graph).nonzero()[:, 0]
         first, last = int(points[0]), int(points[-1]) + 1
         base = int((vertex_batch < graph).sum())
         alone = lattice.vertex[first:last] - base
-        _, _, expected = ops.plan(alone, int((vertex_batch == graph).sum()), None, None)
+        _, _, expected = ops.plan(alone, int((vertex_batch == graph).sum()), None, None, True)
         mine = runs[(runs[:, 1] >= first) & (runs[:, 2] <= last)]
         assert len(expected) > 1
         assert torch.equal(mine, expected + torch.tensor([0, first, first], dtype=torch.int32))
@@ -89,6 +89,6 @@ def test_an_unsorted_batch_is_summed_by_vertex(case):
     batch, vertex_batch = lattice.incidence.graphs
     shuffled = torch.randperm(2000)
     order, begin, runs = ops.plan(
-        lattice.vertex[shuffled], lattice.num_vertices, batch[shuffled], vertex_batch
+        lattice.vertex[shuffled], lattice.num_vertices, batch[shuffled], vertex_batch, True
     )
     assert_sorted(lattice.vertex[shuffled], lattice.num_vertices, order, begin, runs)
