@@ -44,7 +44,7 @@ lint: $(READY)  ## ruff format --check, ruff check, mypy
 	@echo "== ruff check"; $(BIN)/ruff check .
 	@echo "== mypy"; $(BIN)/mypy
 
-demo: $(READY)  ## filter a photograph, pictures go to demo-output/
+demo: $(READY)  ## filter a noisy picture, before and after go to demo-output/
 	@echo "== examples/filter_image.py -> demo-output/"
 	@$(BIN)/python examples/filter_image.py --output demo-output
 

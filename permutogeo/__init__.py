@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from permutogeo._version import __version__
 
 if TYPE_CHECKING:
-    from permutogeo import data, functional, image, ops, transforms
+    from permutogeo import data, functional, image, nn, ops, transforms
     from permutogeo._warmup import warmup
     from permutogeo.incidence import Incidence
     from permutogeo.lattice import Lattice
@@ -39,7 +39,7 @@ _NAMES = {
     "stencil": "permutogeo.stencils",
     "warmup": "permutogeo._warmup",
 }
-_MODULES = ("data", "functional", "image", "ops", "transforms")
+_MODULES = ("data", "functional", "image", "nn", "ops", "transforms")
 
 __all__ = [
     "Incidence",
@@ -49,6 +49,7 @@ __all__ = [
     "functional",
     "get_workspace",
     "image",
+    "nn",
     "ops",
     "set_workspace",
     "stencil",

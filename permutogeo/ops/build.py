@@ -227,18 +227,27 @@ def _empty_tables(tables: int, capacity: int, words: int) -> tuple[torch.Tensor,
 
 
 def sort_unique(lists: list[torch.Tensor]) -> torch.Tensor:
-    """The different codes of several lists ``[n, words]``, ascending. NumPy's sort is
-    vectorised."""
+    """The different codes of several lists ``[n, words]``, ascending (NumPy sorts by SIMD)."""
     codes = np.concatenate([part.numpy() for part in lists])
     if codes.shape[1] == 1:
-        codes.sort(axis=0) if len(codes) < 2 else codes[:, 0].sort()
+        codes[:, 0].sort()
     else:
         codes = codes[np.lexsort(codes.T[::-1])]
     if len(lists) > 1 and len(codes):
-        new = np.ones(len(codes), dtype=bool)
-        np.any(codes[1:] != codes[:-1], axis=1, out=new[1:])
-        codes = codes[new]
+        codes = _drop_repetitions(codes)
     return torch.from_numpy(codes)
+
+
+def _drop_repetitions(codes: np.ndarray, chunk: int = 2**20) -> np.ndarray:
+    """Move the different ones of sorted codes to the front, piece by piece for memory's sake."""
+    new = np.ones(len(codes), dtype=bool)
+    np.any(codes[1:] != codes[:-1], axis=1, out=new[1:])
+    kept = 0
+    for first in range(0, len(codes), chunk):
+        part = codes[first : first + chunk][new[first : first + chunk]]
+        codes[kept : kept + len(part)] = part
+        kept += len(part)
+    return codes[:kept] if kept > 0.9 * len(codes) else codes[:kept].copy()
 
 
 def _lexicographic_order(code: torch.Tensor) -> torch.Tensor:

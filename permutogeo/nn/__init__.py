@@ -1,0 +1,26 @@
+"""Layers of neural networks on the lattice, in the grammar of PyTorch Geometric.
+
+>>> import torch
+>>> from permutogeo.nn import BilateralConv
+>>> conv = BilateralConv(3, 8, dim=2)
+>>> conv(torch.rand(50, 3), torch.rand(50, 2) * 5).shape
+torch.Size([50, 8])
+"""
+
+from permutogeo.nn.bilateral_conv import BilateralConv
+from permutogeo.nn.gaussian_filter import GaussianFilter
+from permutogeo.nn.lattice_conv import LatticeConv
+from permutogeo.nn.lattice_norm import LatticeNorm
+from permutogeo.nn.lattice_pool import LatticePool
+from permutogeo.nn.lattice_slice import LatticeSlice
+from permutogeo.nn.lattice_unpool import LatticeUnpool
+
+__all__ = [
+    "BilateralConv",
+    "GaussianFilter",
+    "LatticeConv",
+    "LatticeNorm",
+    "LatticePool",
+    "LatticeSlice",
+    "LatticeUnpool",
+]

@@ -1,0 +1,97 @@
+"""The convolution that stays on the lattice."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from permutogeo.incidence import working_dtype
+from permutogeo.lattice import Lattice
+from permutogeo.nn._check import check_lattice, check_parameters, check_values
+from permutogeo.nn._convolution import ConvolutionLayer
+
+
+class LatticeConv(ConvolutionLayer):
+    r"""The convolution on the vertices of a lattice from the `"Learning Sparse High Dimensional
+    Filters: Image Filtering, Dense CRFs and Bilateral Neural Networks"
+    <https://arxiv.org/abs/1503.04949>`_ paper, without the way from points and back.
+
+    .. math::
+        \mathbf{v}^{\prime}_i = \sum_{k} \mathbf{v}_{i + k} \, \mathbf{\Theta}_k + \mathbf{b}
+
+    where :math:`k` runs over a stencil of neighbors, and vertices that do not exist count as zero.
+
+    Args:
+        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
+        out_channels: Size of each output sample.
+        dim: Dimension of the lattice.
+        radius: Size of the neighborhood: :math:`K = (s + 1)^{d + 1} - s^{d + 1}` taps.
+        groups: Blocked connections from input to output channels.
+        dilation: Factor on the offsets of the stencil.
+        bias: If ``False``, the layer does not learn an additive bias.
+        shared: Learn one scalar filter for all channels; then ``out_channels`` is ``in_channels``.
+        stencil: ``"full"``, or ``"axis"`` for the points on the axes alone.
+        init: ``"kaiming"`` or ``"gaussian"``, as in :class:`BilateralConv`.
+        residual_to_gaussian: Learn the difference to the Gaussian of the stencil.
+
+    Shapes:
+        - values: :math:`(M, C_{in})`
+        - output: :math:`(M, C_{out})`
+
+    Example:
+
+        >>> import torch
+        >>> lattice = Lattice.build(torch.rand(100, 3) * 4)
+        >>> values = lattice.splat(torch.rand(100, 8))
+        >>> LatticeConv(8, 16, dim=3)(values, lattice).shape[1]
+        16
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        dim: int,
+        radius: int = 1,
+        groups: int = 1,
+        dilation: int = 1,
+        bias: bool = True,
+        shared: bool = False,
+        stencil: str = "full",
+        init: str = "kaiming",
+        residual_to_gaussian: bool = False,
+    ):
+        super().__init__(
+            in_channels,
+            out_channels,
+            dim,
+            radius,
+            groups,
+            dilation,
+            bias,
+            shared,
+            stencil,
+            init,
+            residual_to_gaussian,
+        )
+        self.reset_parameters()
+
+    def forward(self, values: Tensor, lattice: Lattice) -> Tensor:
+        """Filter values at vertices.
+
+        Args:
+            values: Values at the vertices of ``lattice``.
+            lattice: The lattice.
+        """
+        check_lattice(self, "lattice", lattice)
+        rows = lattice.num_vertices
+        check_values(self, "values", values, self.in_channels, lattice.device, rows, "vertices")
+        self.initialize_parameters(values)
+        check_parameters(self, values)
+        working = working_dtype(values)
+        out = self.convolve(lattice, values.to(working), explained=True)
+        if self.bias is not None:
+            out = out + self.bias
+        return out.to(values.dtype)
+
+    def __repr__(self) -> str:
+        return self._named(**self._options())

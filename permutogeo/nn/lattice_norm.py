@@ -1,0 +1,165 @@
+"""Batch normalization on the lattice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from permutogeo.incidence import working_dtype
+from permutogeo.lattice import Lattice
+from permutogeo.nn._check import check_count, check_lattice, check_parameters, check_values
+from permutogeo.nn._normalizer import constant
+from permutogeo.nn._reduce import several_ranks, sum_over_ranks
+
+
+class LatticeNorm(torch.nn.Module):
+    r"""Batch normalization over the vertices of a lattice, after the `"Batch Normalization:
+    Accelerating Deep Network Training by Reducing Internal Covariate Shift"
+    <https://arxiv.org/abs/1502.03167>`_ paper, each vertex counting as many times as points lie
+    there.
+
+    .. math::
+        \mathbf{v}^{\prime}_i = \frac{\mathbf{v}_i - \textrm{E}[\mathbf{v}]}
+        {\sqrt{\textrm{Var}[\mathbf{v}] + \epsilon}} \odot \gamma + \beta, \quad
+        \textrm{E}[\mathbf{v}] = \frac{\sum_i m_i \mathbf{v}_i}{\sum_i m_i}
+
+    where the mass :math:`m_i` is what ones at the points splat onto vertex :math:`i`: it sums to
+    the number of points. Under :mod:`torch.distributed` the sums run over all ranks while training,
+    so that ranks may hold clouds of any sizes.
+
+    Args:
+        in_channels: Size of each input sample.
+        dim: Dimension of the lattice.
+        eps: Added to the variance.
+        momentum: Weight of a batch in the running statistics; ``None`` for their plain mean.
+        affine: If ``False``, there are no :math:`\gamma` and :math:`\beta`.
+        track_running_stats: If ``False``, statistics are always those of the batch.
+        process_group: The ranks to share statistics with; ``None`` for all.
+
+    Shapes:
+        - values: :math:`(M, C)`
+        - output: :math:`(M, C)`
+
+    Example:
+
+        >>> lattice = Lattice.build(torch.rand(100, 3) * 4)
+        >>> values = lattice.splat(torch.rand(100, 8))
+        >>> LatticeNorm(8, dim=3)(values, lattice).shape == values.shape
+        True
+    """
+
+    weight: Parameter | None
+    bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        dim: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+    ):
+        super().__init__()
+        check_count(self, "in_channels", in_channels)
+        check_count(self, "dim", dim)
+        self.in_channels = in_channels
+        self.dim = dim
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self.process_group = process_group
+        for name in ("weight", "bias"):
+            value = Parameter(torch.empty(in_channels)) if affine else None
+            self.register_parameter(name, value)
+        tracked = track_running_stats
+        self.register_buffer("running_mean", torch.empty(in_channels) if tracked else None)
+        self.register_buffer("running_var", torch.empty(in_channels) if tracked else None)
+        self.register_buffer("num_batches_tracked", torch.tensor(0) if tracked else None)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Forget the batches seen so far."""
+        if self.running_mean is not None and self.running_var is not None:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Reset the running statistics and what is learned."""
+        self.reset_running_stats()
+        if self.weight is not None and self.bias is not None:
+            torch.nn.init.ones_(self.weight)
+            torch.nn.init.zeros_(self.bias)
+
+    def forward(self, values: Tensor, lattice: Lattice) -> Tensor:
+        """Normalize values at vertices.
+
+        Args:
+            values: Values at the vertices of ``lattice``.
+            lattice: The lattice, whose points say how much a vertex counts.
+        """
+        check_lattice(self, "lattice", lattice)
+        rows, device = lattice.num_vertices, lattice.device
+        check_values(self, "values", values, self.in_channels, device, rows, "vertices")
+        check_parameters(self, values)
+        wide = values.to(working_dtype(values))
+        if self.training or self.running_mean is None or self.running_var is None:
+            mean, var, count = self._statistics(wide, lattice)
+            if self.training and self.track_running_stats:
+                self._track(mean.detach(), var.detach(), count.detach())
+        else:
+            mean, var = self.running_mean, self.running_var
+        out = (wide - mean) * (var + self.eps).rsqrt()
+        if self.weight is not None and self.bias is not None:
+            out = out * self.weight + self.bias
+        return out.to(values.dtype)
+
+    def _statistics(self, values: Tensor, lattice: Lattice) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean and variance ``[C]`` of the batch, and how many points it has."""
+
+        def splat_ones() -> Tensor:
+            return lattice.splat(values.new_ones(lattice.num_points, 1))
+
+        mass = constant(lattice, ("mass", values.dtype), splat_ones)
+        sums = self._total(torch.cat([mass.sum(0), (mass * values).sum(0)]))
+        count = sums[0]
+        divisor = torch.where(count > 0, count, 1.0)
+        mean = sums[1:] / divisor
+        # About the mean of all ranks, and not by the difference of squares, which cancels.
+        var = self._total((mass * (values - mean).square()).sum(0)) / divisor
+        return mean, var, count
+
+    def _total(self, sums: Tensor) -> Tensor:
+        if self.training and several_ranks(self.process_group):
+            return sum_over_ranks(sums, self.process_group)
+        return sums
+
+    @torch.no_grad()
+    def _track(self, mean: Tensor, var: Tensor, count: Tensor) -> None:
+        assert self.running_mean is not None and self.running_var is not None
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked.add_(1)
+        share = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
+        share = torch.where(count > 0, share, 0.0)
+        unbiased = var * count / (count - 1).clamp(min=1.0)
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share.to(self.running_mean.dtype))
+        self.running_var.lerp_(
+            unbiased.to(self.running_var.dtype), share.to(self.running_var.dtype)
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.in_channels}, dim={self.dim}, eps={self.eps}, "
+            f"momentum={self.momentum}, affine={self.affine}, "
+            f"track_running_stats={self.track_running_stats})"
+        )

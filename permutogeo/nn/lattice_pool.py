@@ -1,0 +1,128 @@
+"""From a lattice to that of half the resolution."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from permutogeo.incidence import Incidence, working_dtype
+from permutogeo.lattice import Lattice
+from permutogeo.nn._check import (
+    check_choice,
+    check_count,
+    check_lattice,
+    check_parameters,
+    check_values,
+)
+from permutogeo.nn._filter_bank import FilterBankLayer
+from permutogeo.nn._stride import Stride, coarsened
+
+
+class LatticePool(FilterBankLayer):
+    r"""Pooling onto the lattice of half the resolution, as in the `"LatticeNet: Fast Point Cloud
+    Segmentation Using Permutohedral Lattices" <https://arxiv.org/abs/1912.05905>`_ paper.
+
+    .. math::
+        \mathbf{v}^{\prime}_i = \sum_{k} \mathbf{v}_{2i + k} \, \mathbf{\Theta}_k + \mathbf{b}
+
+    where vertex :math:`2i` of the fine lattice lies at vertex :math:`i` of the coarse one and
+    :math:`k` runs over the stencil of radius 1, for ``aggr="learned"``. ``"max"`` takes the largest
+    value among the same vertices; ``"sum"`` and ``"mean"`` weigh a vertex half way between two
+    coarse ones with one half for each. A coarse vertex with no fine one gets 0.
+
+    Args:
+        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
+        out_channels: Size of each output sample, ``in_channels`` if nothing is learned.
+        dim: Dimension of the lattice.
+        aggr: ``"max"``, ``"mean"``, ``"sum"`` or ``"learned"``.
+        bias: If ``False``, a learned pooling has no additive bias.
+
+    Shapes:
+        - values: :math:`(M, C_{in})`
+        - output: :math:`(M', C_{out})`, the coarse lattice, and where the fine vertices lie on it
+
+    Example:
+
+        >>> from permutogeo.nn import LatticeUnpool
+        >>> lattice = Lattice.build(torch.rand(100, 3) * 8)
+        >>> pool, unpool = LatticePool(4, 4, dim=3), LatticeUnpool(4, 4, dim=3)
+        >>> values, coarse, at = pool(lattice.splat(torch.rand(100, 4)), lattice)
+        >>> unpool(values, lattice, coarse, at).shape[0] == lattice.num_vertices
+        True
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, dim: int, aggr: str = "max", bias: bool = True
+    ):
+        check_count(self, "dim", dim)
+        check_choice(self, "aggr", aggr, ("max", "mean", "sum", "learned"))
+        learned = aggr == "learned"
+        taps = 2 ** (dim + 1) - 1 if learned else 0
+        reduce = "max" if aggr == "max" else "sum"
+        super().__init__(in_channels, out_channels, dim, taps, 1, bias and learned, aggr=reduce)
+        self.mode = aggr
+        self.reset_parameters()
+
+    def forward(
+        self,
+        values: Tensor,
+        lattice: Lattice,
+        coarse: Lattice | None = None,
+        at: Incidence | None = None,
+    ) -> tuple[Tensor, Lattice, Incidence]:
+        """Pool values at vertices.
+
+        Args:
+            values: Values at the vertices of ``lattice``.
+            lattice: The fine lattice.
+            coarse: With ``at``, what ``lattice.coarsen()`` returns, if it is there already.
+            at: Where the vertices of ``lattice`` lie on ``coarse``.
+
+        Returns:
+            The values at the coarse vertices, ``coarse`` and ``at``.
+        """
+        check_lattice(self, "lattice", lattice)
+        rows = lattice.num_vertices
+        check_values(self, "values", values, self.in_channels, lattice.device, rows, "vertices")
+        self.initialize_parameters(values)
+        check_parameters(self, values)
+        coarse, at = coarsened(self, lattice, coarse, at)
+        working = working_dtype(values)
+        wide = values.to(working)
+        if self.mode == "learned":
+            out = self._convolve(wide, Stride.between(lattice, coarse, at))
+        elif self.mode == "max":
+            out = self._largest(wide, Stride.between(lattice, coarse, at))
+        else:
+            out = self.splat(coarse, wide, at)
+            if self.mode == "mean":
+                mass = coarse.splat(torch.ones_like(wide[:, :1]), at)
+                out = out / torch.where(mass > 0, mass, 1.0)
+        if self.bias is not None:
+            out = out + self.bias
+        return out.to(values.dtype), coarse, at
+
+    def _convolve(self, values: Tensor, stride: Stride) -> Tensor:
+        weight = self.filter_weight
+        assert weight is not None
+        if not self.fused:
+            (edge_index, tap), size = stride.edges(), (len(values), stride.num_coarse)
+            return self.send(edge_index, size, values, None, tap, weight, explained=True)
+        padded = torch.cat([values, values.new_zeros(1, values.shape[1])])
+        rows = padded[stride.table()].flatten(1)
+        with torch.autocast(values.device.type, enabled=False):
+            return rows @ weight.to(values.dtype).flatten(0, 1)
+
+    def _largest(self, values: Tensor, stride: Stride) -> Tensor:
+        if not self.fused:
+            edge_index, size = stride.edges()[0], (len(values), stride.num_coarse)
+            return self.send(edge_index, size, values, explained=True)
+        target = torch.where(stride.present, stride.coarse, stride.num_coarse).reshape(-1, 1)
+        channels = values.shape[1]
+        out = values.new_zeros(stride.num_coarse + 1, channels)
+        each = values.repeat_interleave(2, 0)
+        out = out.scatter_reduce(0, target.expand(-1, channels), each, "amax", include_self=False)
+        return out[:-1]
+
+    def __repr__(self) -> str:
+        return self._named(aggr=self.mode)
