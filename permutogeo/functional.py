@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from permutogeo.incidence import check_rows, working_dtype
-from permutogeo.lattice import Lattice, check_points
+from permutogeo.checks import check_points, check_rows, working_dtype
+from permutogeo.lattice import Lattice
 from permutogeo.ops.build import check_points as check_values
 
 NORMALIZATIONS = (None, "before", "after", "symmetric")

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from permutogeo import ops
 from permutogeo.caching import once
+from permutogeo.checks import check_rows, working_dtype
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,28 +88,3 @@ class Incidence:
         if "first plan" not in self._cache:
             return once(self._cache, "first plan", lambda: make(False))
         return once(self._cache, "plan", lambda: make(True))
-
-
-def check_rows(name: str, x: Tensor, count: int, things: str, like: Tensor) -> None:
-    """Raise unless ``x`` is a float matrix with a row for each of ``count`` things."""
-    if torch.compiler.is_compiling():
-        return
-    if not isinstance(x, Tensor):
-        raise TypeError(f"Expected '{name}' to be a tensor (got {type(x).__name__})")
-    if x.dim() != 2 or x.shape[0] != count:
-        raise ValueError(
-            f"Expected '{name}' of shape [{count}, C], one row for each of the {count} {things} "
-            f"(got {list(x.shape)})"
-        )
-    if not x.is_floating_point():
-        raise TypeError(f"Expected '{name}' of a floating-point type (got {x.dtype})")
-    if x.device != like.device:
-        raise ValueError(
-            f"Expected '{name}' on the lattice's device {like.device} (got {x.device}); "
-            f"move one of them with .to()"
-        )
-
-
-def working_dtype(x: Tensor) -> torch.dtype:
-    """The type to sum in: half precision is summed in single."""
-    return torch.float64 if x.dtype == torch.float64 else torch.float32

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +11,18 @@ from torch import Tensor
 
 from permutogeo import ops, stencils
 from permutogeo.caching import once
-from permutogeo.incidence import Incidence, check_rows, working_dtype
+from permutogeo.checks import (
+    check_alike,
+    check_filter,
+    check_points,
+    check_rows,
+    check_taps,
+    join_batches,
+    tap_variance,
+    total_memory,
+    working_dtype,
+)
+from permutogeo.incidence import Incidence
 from permutogeo.ops import box as boxes
 from permutogeo.ops.build import check_points as check_values
 
@@ -74,8 +83,8 @@ class Lattice:
             - batch: :math:`(N)` int64
         """
         feature = check_points("feature", feature, "batch", batch)
-        taps = _check_taps(taps)
-        weight, vertex, code, box = ops.build(feature, batch, _variance(taps))
+        taps = check_taps(taps)
+        weight, vertex, code, box = ops.build(feature, batch, tap_variance(taps))
         graphs = None if batch is None else (batch, boxes.graph(code, box))
         incidence = Incidence(vertex, weight, code.shape[0], True, graphs)
         return cls(feature, batch, incidence, code, box, taps)
@@ -102,13 +111,13 @@ class Lattice:
         """
         feature_src = check_points("feature_src", feature_src, "batch_src", batch_src)
         feature_dst = check_points("feature_dst", feature_dst, "batch_dst", batch_dst)
-        _check_alike("feature_dst", feature_dst, feature_src)
+        check_alike("feature_dst", feature_dst, feature_src)
         feature = torch.cat([feature_src, feature_dst.to(feature_src.dtype)])
-        batch = _join_batches(batch_src, batch_dst)
+        batch = join_batches(batch_src, batch_dst)
         try:
             both = cls.build(feature, batch, taps)
         except ValueError:
-            variance = _variance(_check_taps(taps))
+            variance = tap_variance(check_taps(taps))
             check_values(feature_src, batch_src, variance, "feature_src", "batch_src")
             check_values(feature_dst, batch_dst, variance, "feature_dst", "batch_dst")
             raise
@@ -187,10 +196,10 @@ class Lattice:
     def locate(self, feature: Tensor, batch: Tensor | None = None) -> Incidence:
         """Where other points lie on this lattice; differentiable in ``feature``."""
         feature = check_points("feature", feature, "batch", batch)
-        _check_alike("feature", feature, self.feature)
+        check_alike("feature", feature, self.feature)
         slots = self._once("slots", lambda: ops.hash_codes(self.code))
         weight, vertex = ops.locate(
-            feature, batch, self.code, self.box, slots, _variance(self.taps)
+            feature, batch, self.code, self.box, slots, tap_variance(self.taps)
         )
         return Incidence(vertex, weight, self.num_vertices)
 
@@ -257,7 +266,7 @@ class Lattice:
         """
         check_rows("values", values, self.num_vertices, "vertices", self.code)
         taps = stencils.num_taps(self.dim, radius, stencil)
-        _check_filter(filter_weight, taps, values, groups, shared)
+        check_filter(filter_weight, taps, values, groups, shared)
         neighbors = self.neighbors(radius, dilation, stencil)
         opposite = self._opposite(radius, stencil)
         dtype = torch.promote_types(values.dtype, filter_weight.dtype)
@@ -398,100 +407,10 @@ class Lattice:
     def _check_memory(self, taps: int, radius: int) -> None:
         if torch.compiler.is_compiling():
             return
-        needed, available = 4 * taps * self.num_vertices, _memory(self.device)
+        needed, available = 4 * taps * self.num_vertices, total_memory(self.device)
         if needed > available:
             raise ValueError(
                 f"A stencil of radius {radius} has {taps} taps in {self.dim} dimensions: the "
                 f"neighbors of {self.num_vertices} vertices would take {needed / 2**30:.0f} GiB of "
                 f"{available / 2**30:.0f}; use stencil='axis' or a smaller radius"
             )
-
-
-def check_points(name: str, feature: Tensor, batch_name: str, batch: Tensor | None) -> Tensor:
-    """Raise unless ``feature`` and ``batch`` describe points; returns features to compute with."""
-    if not isinstance(feature, Tensor):
-        raise TypeError(f"Expected '{name}' to be a tensor (got {type(feature).__name__})")
-    if feature.dim() != 2 or feature.shape[1] < 1:
-        raise ValueError(f"Expected '{name}' of shape [N, d] (got {list(feature.shape)})")
-    if not feature.is_floating_point():
-        raise TypeError(f"Expected '{name}' of a floating-point type (got {feature.dtype})")
-    if batch is not None:
-        if not isinstance(batch, Tensor) or batch.dtype != torch.int64:
-            kind = batch.dtype if isinstance(batch, Tensor) else type(batch).__name__
-            raise TypeError(f"Expected '{batch_name}' to be an int64 tensor (got {kind})")
-        if batch.dim() != 1 or batch.shape[0] != feature.shape[0]:
-            raise ValueError(
-                f"Expected '{batch_name}' of shape [{feature.shape[0]}], one entry for each row of "
-                f"'{name}' (got {list(batch.shape)})"
-            )
-        if batch.device != feature.device:
-            raise ValueError(
-                f"Expected '{batch_name}' on the device of '{name}', {feature.device} "
-                f"(got {batch.device})"
-            )
-    return feature if feature.dtype == torch.float64 else feature.float()
-
-
-def _check_alike(name: str, feature: Tensor, like: Tensor) -> None:
-    if feature.shape[1] != like.shape[1]:
-        raise ValueError(
-            f"Expected '{name}' of shape [N, {like.shape[1]}] like the lattice's other points "
-            f"(got {list(feature.shape)})"
-        )
-    if feature.device != like.device:
-        raise ValueError(f"Expected '{name}' on {like.device} (got {feature.device})")
-
-
-def _join_batches(batch_src: Tensor | None, batch_dst: Tensor | None) -> Tensor | None:
-    if batch_src is None and batch_dst is None:
-        return None
-    if batch_src is None or batch_dst is None:
-        missing = "batch_src" if batch_src is None else "batch_dst"
-        raise ValueError(f"Expected both 'batch_src' and 'batch_dst', or neither (no '{missing}')")
-    return torch.cat([batch_src, batch_dst])
-
-
-def _check_taps(taps: Sequence[float]) -> tuple[float, ...]:
-    taps = tuple(float(tap) for tap in taps)
-    if len(taps) % 2 == 0 or taps != taps[::-1] or not 0 < sum(taps) < math.inf or min(taps) < 0:
-        raise ValueError(
-            f"Expected 'taps' of odd length, symmetric, finite and not negative (got {list(taps)})"
-        )
-    return taps
-
-
-def _variance(taps: tuple[float, ...]) -> float:
-    centre = len(taps) // 2
-    return sum(tap * (i - centre) ** 2 for i, tap in enumerate(taps)) / sum(taps)
-
-
-def _check_filter(weight: Tensor, taps: int, values: Tensor, groups: int, shared: bool) -> None:
-    channels = values.shape[1]
-    stencils.check_integer("groups", groups, 1)
-    if channels % groups:
-        raise ValueError(f"Expected 'groups' to divide the {channels} channels (got {groups})")
-    if not isinstance(weight, Tensor) or not weight.is_floating_point():
-        raise TypeError(
-            f"Expected 'filter_weight' to be a floating-point tensor "
-            f"(got {getattr(weight, 'dtype', type(weight).__name__)})"
-        )
-    if shared:
-        expected, right = f"[{taps}]", weight.shape == (taps,)
-    else:
-        expected = f"[{taps}, {channels // groups}, C_out]"
-        right = weight.dim() == 3 and weight.shape[:2] == (taps, channels // groups)
-    if not right:
-        raise ValueError(f"Expected 'filter_weight' of shape {expected} (got {list(weight.shape)})")
-    if not shared and weight.shape[2] % groups:
-        raise ValueError(
-            f"Expected 'groups' to divide the {weight.shape[2]} output channels (got {groups})"
-        )
-    if weight.device != values.device:
-        raise ValueError(f"Expected 'filter_weight' on {values.device} (got {weight.device})")
-
-
-def _memory(device: torch.device) -> int:
-    """Bytes of memory that the device has in all."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[1]
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 
-LATTICE = {"lattice", "incidence", "ops", "stencils", "caching"}
+LATTICE = {"lattice", "incidence", "ops", "stencils", "caching", "checks"}
 FUNCTIONAL = LATTICE | {"functional"}
 NN = FUNCTIONAL | {"nn"}
 MODELS = NN | {"models", "weights"}
@@ -24,8 +24,9 @@ ROOMS = {
     "stencils": set(),
     "ops": {"kernels", "stencils"},
     "caching": set(),
-    "incidence": {"ops", "caching"},
-    "lattice": {"incidence", "ops", "stencils", "caching"},
+    "checks": {"stencils"},
+    "incidence": {"ops", "caching", "checks"},
+    "lattice": {"incidence", "ops", "stencils", "caching", "checks"},
     "_warmup": LATTICE,
     "functional": LATTICE,
     "image": FUNCTIONAL,

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from permutogeo.incidence import Incidence, working_dtype
+from permutogeo.checks import working_dtype
+from permutogeo.incidence import Incidence
 from permutogeo.lattice import Lattice
 from permutogeo.nn._check import check_incidence, check_lattice, check_parameters, fail, named
 

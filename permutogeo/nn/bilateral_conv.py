@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn import inits
 
-from permutogeo.incidence import Incidence, working_dtype
+from permutogeo.checks import working_dtype
+from permutogeo.incidence import Incidence
 from permutogeo.lattice import Lattice
 from permutogeo.nn._check import check_parameters, check_values, fail
 from permutogeo.nn._convolution import ConvolutionLayer

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from permutogeo.incidence import Incidence, working_dtype
+from permutogeo.checks import working_dtype
+from permutogeo.incidence import Incidence
 from permutogeo.lattice import Lattice
 from permutogeo.nn._check import check_values, fail
 from permutogeo.nn._layer import LatticeLayer

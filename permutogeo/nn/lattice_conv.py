@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from permutogeo.incidence import working_dtype
+from permutogeo.checks import working_dtype
 from permutogeo.lattice import Lattice
 from permutogeo.nn._check import check_lattice, check_parameters, check_values
 from permutogeo.nn._convolution import ConvolutionLayer

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from permutogeo.incidence import working_dtype
+from permutogeo.checks import working_dtype
 from permutogeo.lattice import Lattice
 from permutogeo.nn._check import check_count, check_lattice, check_parameters, check_values
 from permutogeo.nn._normalizer import constant

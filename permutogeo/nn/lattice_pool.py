@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from permutogeo.incidence import Incidence, working_dtype
+from permutogeo.checks import working_dtype
+from permutogeo.incidence import Incidence
 from permutogeo.lattice import Lattice
 from permutogeo.nn._check import (
     check_choice,

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import Linear, inits
 
-from permutogeo.incidence import Incidence, working_dtype
+from permutogeo.checks import working_dtype
+from permutogeo.incidence import Incidence
 from permutogeo.lattice import Lattice
 from permutogeo.nn._check import (
     check_count,
