@@ -779,3 +779,9 @@ def test_second_gradients():
         return lattice.slice(lattice.convolve(lattice.splat(x), bank))
 
     assert torch.autograd.gradgradcheck(through, (feature, x, bank))
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5, "1"])
+def test_bad_workspace(workspace, size):
+    with pytest.raises(ValueError, match="positive number of bytes"):
+        workspace(size)

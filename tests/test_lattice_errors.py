@@ -254,9 +254,3 @@ def test_bad_groups(groups, out, message):
     bank = torch.rand(15, 4 // max(groups, 1), out)
     with pytest.raises(ValueError, match=f"'groups' to divide.* {message}|'groups'.*{message}"):
         lattice.convolve(torch.rand(lattice.num_vertices, 4), bank, groups=groups)
-
-
-@pytest.mark.parametrize("size", [0, -1, 1.5, "1"])
-def test_bad_workspace(workspace, size):
-    with pytest.raises(ValueError, match="positive number of bytes"):
-        workspace(size)
