@@ -42,6 +42,7 @@ def functions(words: int) -> SimpleNamespace:
 def make(words: int) -> SimpleNamespace:
     module = named("table", words)
     hashing = functions(words)
+    not_negative = NOT_NEGATIVE
     Code, first_slot, next_slot = hashing.Code, hashing.first_slot, hashing.next_slot
 
     @kernel(module)
@@ -62,15 +63,17 @@ def make(words: int) -> SimpleNamespace:
             slots[t, slot] = i
 
     @kernel(module)
-    def rank(
+    def renumber(
         start: int,
         sorted_code: wp.array1d(dtype=Code),  # [M]
         code: wp.array2d(dtype=Code),  # [tables, L]
         shift: int,
         slots: wp.array2d(dtype=wp.int32),  # [tables, capacity]
-        out: wp.array2d(dtype=wp.int32),  # [tables, L], out
+        edge: wp.array1d(dtype=wp.int32),  # [tables + 1], where each table's corners begin
+        number: wp.array2d(dtype=wp.int32),  # [tables, L], out: place in the sorted list
+        vertex: wp.array1d(dtype=wp.int32),  # [corners], in and out
     ):
-        """Place of each listed code in the sorted list; a thread owns a table."""
+        """From each table's own numbers to those of the sorted list; a thread owns a table."""
         t = wp.tid() + start
         mask = slots.shape[1] - 1
         for r in range(sorted_code.shape[0]):
@@ -81,17 +84,9 @@ def make(words: int) -> SimpleNamespace:
                 slot = next_slot(slot, mask)
                 i = slots[t, slot]
             if i >= 0:
-                out[t, i] = r
-
-    @kernel(module)
-    def renumber(
-        start: int,
-        number: wp.array1d(dtype=wp.int32),  # [L]
-        index: wp.array1d(dtype=wp.int32),  # [n], out: number[index]
-    ):
-        """Replace indices by their numbers; a thread owns an entry."""
-        i = wp.tid() + start
-        index[i] = number[index[i]]
+                number[t, i] = r
+        for c in range(edge[t], edge[t + 1]):
+            vertex[c] = number[t, vertex[c] & not_negative]
 
     @kernel(module)
     def find(
@@ -139,7 +134,6 @@ def make(words: int) -> SimpleNamespace:
         module=module,
         Code=Code,
         insert=insert,
-        rank=rank,
         renumber=renumber,
         find=find,
         claim=claim,

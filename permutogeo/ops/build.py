@@ -146,19 +146,17 @@ def _with_tables(
         )
     merged = sort_unique([code[t, :size] for t, size in enumerate(listed.tolist())])
     number = torch.empty(tables, int(listed.max()), dtype=torch.int32)
+    first = (edge * corners).to(torch.int32)
     _warp.launch(
-        tools.rank,
+        tools.renumber,
         tables,
         *(_warp.array(merged, 1), _warp.array(code, 2)),
         shift(capacity),
-        *(_warp.array(slots, 2), _warp.array(number, 2)),
+        _warp.array(slots, 2),
+        *(_warp.array(first, 1), _warp.array(number, 2), _warp.array(vertex.view(-1), 1)),
         device=device,
         grain=1,
     )
-    for t, (first, last) in enumerate(zip(edge[:-1].tolist(), edge[1:].tolist(), strict=True)):
-        flat = vertex[first:last].view(-1)
-        described_number = (_warp.array(number[t], 1), _warp.array(flat, 1))
-        _warp.launch(tools.renumber, len(flat), *described_number, device=device, grain=16384)
     return vertex, merged
 
 
