@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,15 @@ def test_examples_in_docstrings(name):
 def test_the_public_modules_have_examples():
     expected = {"permutogeo.__init__", *(f"permutogeo.{n}" for n in ("lattice", "functional"))}
     assert {*expected, "permutogeo.image"} <= set(MODULES)
+
+
+def test_readme():
+    """The code of the README runs as it stands, from top to bottom."""
+    readme = Path(__file__).parent.parent / "README.md"
+    blocks = re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
+    assert len(blocks) >= 3
+    names: dict = {}
+    for block in blocks:
+        exec(block, names)
+    assert names["y"].shape == (10_000, 16)
+    assert names["smooth"].shape == names["image"].shape
