@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -92,3 +94,13 @@ def test_an_unsorted_batch_is_summed_by_vertex(case):
         lattice.vertex[shuffled], lattice.num_vertices, batch[shuffled], vertex_batch, True
     )
     assert_sorted(lattice.vertex[shuffled], lattice.num_vertices, order, begin, runs)
+
+
+def test_sorting_as_on_cuda_gives_the_same(case):
+    """What a GPU would do, on the CPU: a stable sort in place of counting."""
+    plan = sys.modules["permutogeo.ops.plan"]
+    lattice = case(3, spread=3.0).lattice
+    flat = lattice.vertex.reshape(-1)
+    counted, ordered = (sort(flat, lattice.num_vertices) for sort in (plan._count, plan._sort))
+    for one, other in zip(counted, ordered, strict=True):
+        assert one.dtype == other.dtype and torch.equal(one, other)
