@@ -207,6 +207,7 @@ def versions() -> dict[str, Any]:
     init()
     return {
         "warp": wp.config.version,
+        "cuda_toolkit": ".".join(map(str, wp.get_cuda_toolkit_version() or ["none"])),
         "kernel_cache_dir": wp.config.kernel_cache_dir,
         "devices": [str(device) for device in wp.get_devices()],
     }
