@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from permutogeo._version import __version__
 
 if TYPE_CHECKING:
-    from permutogeo import data, functional, image, nn, ops, transforms
+    from permutogeo import data, functional, image, models, nn, ops, transforms
     from permutogeo._warmup import warmup
     from permutogeo.incidence import Incidence
     from permutogeo.lattice import Lattice
@@ -39,16 +39,27 @@ _NAMES = {
     "stencil": "permutogeo.stencils",
     "warmup": "permutogeo._warmup",
 }
-_MODULES = ("data", "functional", "image", "nn", "ops", "transforms")
+_MODULES = (
+    "data",
+    "datasets",
+    "functional",
+    "image",
+    "models",
+    "nn",
+    "ops",
+    "transforms",
+)
 
 __all__ = [
     "Incidence",
     "Lattice",
     "__version__",
     "data",
+    "datasets",
     "functional",
     "get_workspace",
     "image",
+    "models",
     "nn",
     "ops",
     "set_workspace",

@@ -1,0 +1,134 @@
+"""A U-Net that stays on the lattice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import MLP, global_max_pool, global_mean_pool
+
+from permutogeo.lattice import Lattice
+from permutogeo.models._block import LatticeBlock
+from permutogeo.models._model import PointModel
+from permutogeo.nn import LatticePool, LatticeUnpool
+from permutogeo.nn._check import check_choice, check_count
+
+
+class LatticeUNet(PointModel):
+    r"""A U-Net on the lattice, after the `"LatticeNet: Fast Point Cloud Segmentation Using
+    Permutohedral Lattices" <https://arxiv.org/abs/1912.05905>`_ paper.
+
+    A layer on the points lifts their values, which are splatted (each vertex takes the weighted
+    mean of its points), convolved, and pooled to lattices of half, a quarter, … of the resolution
+    with twice, four times, … the channels. With ``task="point"``, they return level by level, each
+    beside what left it, are sliced, and predict together with the lifted values. With
+    ``task="graph"``, the mean and the maximum of each level over a graph predict for the graph.
+
+    Args:
+        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
+        hidden_channels: Size of each hidden sample on the finest level.
+        out_channels: Size of each output sample.
+        dim: Number of features of a point.
+        num_layers: Number of convolutions on each level, on the way down and on the way up.
+        depth: Number of poolings.
+        task: ``"point"`` or ``"graph"``.
+        pool: How values are pooled, see :class:`permutogeo.nn.LatticePool`.
+        dropout: Probability to drop a hidden value before the prediction.
+
+    Shapes:
+        - x: :math:`(N, C_{in})`
+        - feature: :math:`(N, d)`
+        - batch: :math:`(N)` int64
+        - output: :math:`(N, C_{out})`, or :math:`(B, C_{out})` with ``task="graph"``
+
+    Example:
+
+        >>> x, feature = torch.rand(100, 3), torch.rand(100, 3) * 8
+        >>> LatticeUNet(3, 8, 4, dim=3)(x, feature).shape
+        torch.Size([100, 4])
+        >>> batch = torch.arange(2).repeat_interleave(50)
+        >>> LatticeUNet(3, 8, 4, dim=3, task="graph")(x, feature, batch).shape
+        torch.Size([2, 4])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        dim: int,
+        num_layers: int = 1,
+        depth: int = 2,
+        task: str = "point",
+        pool: str = "max",
+        dropout: float = 0.0,
+    ):
+        super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers)
+        check_count(self, "depth", depth, 0)
+        check_choice(self, "task", task, ("point", "graph"))
+        self.depth = depth
+        self.task = task
+        width = [hidden_channels * 2**level for level in range(depth + 1)]
+        lifted = 2 * hidden_channels
+        single = {"allow_single_element": True}
+        self.lift = MLP([in_channels, *[hidden_channels] * 2], norm_kwargs=single, plain_last=False)
+        self.downs = torch.nn.ModuleList(
+            LatticeBlock(width[max(level - 1, 0)], width[level], dim, num_layers)
+            for level in range(depth + 1)
+        )
+        self.pools = torch.nn.ModuleList(LatticePool(c, c, dim, pool) for c in width[:-1])
+        steps = range(depth) if task == "point" else range(0)
+        self.unpools = torch.nn.ModuleList(
+            LatticeUnpool(width[i + 1], width[i + 1], dim) for i in steps
+        )
+        self.ups = torch.nn.ModuleList(
+            LatticeBlock(width[i] + width[i + 1], width[i], dim, num_layers) for i in steps
+        )
+        read = lifted if task == "point" else 2 * sum(width)
+        self.predict = MLP([read, lifted, out_channels], dropout=dropout, norm_kwargs=single)
+        self.reset_parameters()
+
+    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
+        """Predict at each point, or for each graph.
+
+        Args:
+            x: Values at the points.
+            feature: Coordinates of the points, divided by their bandwidths.
+            batch: Graph of each point; graphs do not mix.
+        """
+        lattice = self.lay(x, feature, batch)
+        x = self.lift(x)
+        levels, maps = [(_splat_mean(lattice, x), lattice)], []
+        for level, block in enumerate(self.downs):
+            values, lattice = levels[-1]
+            if level > 0:
+                values, lattice, at = self.pools[level - 1](values, lattice)
+                maps.append(at)
+                levels.append((values, lattice))
+            levels[-1] = (block(values, lattice), lattice)
+        if self.task == "graph":
+            return self.predict(torch.cat([_read_out(*level) for level in levels], 1))
+        values, coarse = levels.pop()
+        for level in reversed(range(self.depth)):
+            skip, lattice = levels.pop()
+            values = self.unpools[level](values, lattice, coarse, maps[level], skip)
+            values, coarse = self.ups[level](values, lattice), lattice
+        return self.predict(torch.cat([coarse.slice(values), x], 1))
+
+    def _options(self) -> dict[str, Any]:
+        return {"depth": self.depth, "task": self.task}
+
+
+def _splat_mean(lattice: Lattice, x: Tensor) -> Tensor:
+    """The mean of the points around each vertex, each by its weight there."""
+    sums = lattice.splat(torch.cat([x, torch.ones_like(x[:, :1])], 1))
+    mass = sums[:, -1:]
+    # A point on the side of its simplex leaves a corner without mass.
+    return sums[:, :-1] / torch.where(mass > 0, mass, 1.0)
+
+
+def _read_out(values: Tensor, lattice: Lattice) -> Tensor:
+    """Mean and maximum over the vertices of each graph."""
+    graph = lattice.vertex_batch
+    return torch.cat([global_mean_pool(values, graph), global_max_pool(values, graph)], 1)

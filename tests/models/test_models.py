@@ -1,0 +1,187 @@
+"""What holds for every model."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch.nn import functional
+
+from permutogeo.models import BilateralNet, LatticeUNet, SplatNet
+
+DOUBLE = torch.float64
+CASES = [
+    (
+        lambda c=4: BilateralNet(c, 8, 5, dim=3, num_layers=2),
+        "BilateralNet(4, 8, 5, dim=3, num_layers=2, radius=1)",
+    ),
+    (
+        lambda c=4: SplatNet(c, 8, 5, dim=3, num_layers=2, scales=(1, 0.5)),
+        "SplatNet(4, 8, 5, dim=3, num_layers=2, scales=(1.0, 0.5))",
+    ),
+    (
+        lambda c=4: LatticeUNet(c, 8, 5, dim=3, num_layers=2),
+        "LatticeUNet(4, 8, 5, dim=3, num_layers=2, depth=2, task='point')",
+    ),
+    (
+        lambda c=4: LatticeUNet(c, 8, 5, dim=3, depth=1, task="graph"),
+        "LatticeUNet(4, 8, 5, dim=3, num_layers=1, depth=1, task='graph')",
+    ),
+]
+NAMES = ["BilateralNet", "SplatNet", "LatticeUNet", "LatticeUNet-graph"]
+MAKES = [make for make, _ in CASES]
+each_model = pytest.mark.parametrize("make", MAKES, ids=NAMES)
+each_point_model = pytest.mark.parametrize("make", MAKES[:3], ids=NAMES[:3])
+
+
+def make_points(count=60, channels=4, dim=3, dtype=torch.float32):
+    return torch.randn(count, channels, dtype=dtype), torch.randn(count, dim, dtype=dtype) * 2
+
+
+@pytest.mark.parametrize(("make", "shown"), CASES, ids=NAMES)
+def test_str(make, shown):
+    assert str(make()) == shown
+
+
+@each_point_model
+@pytest.mark.parametrize("batched", [False, True])
+def test_point_output(make, batched):
+    x, feature = make_points()
+    batch = torch.arange(3).repeat_interleave(20) if batched else None
+    out = make()(x, feature, batch)
+    assert out.shape == (60, 5) and out.dtype == x.dtype
+    assert out.isfinite().all()
+
+
+def test_graph_output():
+    x, feature = make_points()
+    model = MAKES[3]()
+    assert model(x, feature).shape == (1, 5)
+    assert model(x, feature, torch.arange(60) % 4).shape == (4, 5)
+
+
+@each_model
+def test_three_graphs_equal_three_calls(make):
+    model = make().double().eval()
+    clouds = [make_points(40 + i, dtype=DOUBLE) for i in range(3)]
+    batch = torch.arange(3).repeat_interleave(torch.tensor([len(x) for x, _ in clouds]))
+    x, feature = (torch.cat(parts) for parts in zip(*clouds, strict=True))
+    together = model(x, feature, batch)
+    alone = torch.cat([model(*cloud) for cloud in clouds])
+    torch.testing.assert_close(together, alone, rtol=1e-12, atol=1e-12)
+
+
+@each_point_model
+def test_permuted_points_permute_the_output(make):
+    model = make().double().eval()
+    x, feature = make_points(dtype=DOUBLE)
+    order = torch.randperm(len(x))
+    torch.testing.assert_close(model(x[order], feature[order]), model(x, feature)[order])
+
+
+@each_model
+def test_a_few_steps_lower_the_loss(make):
+    model = make()
+    x, feature = make_points(120)
+    batch = torch.arange(6).repeat_interleave(20)
+    graphs = getattr(model, "task", "point") == "graph"
+    y = torch.arange(6) % 5 if graphs else (x[:, 0] > 0).long() + 2 * (feature[:, 0] > 0).long()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(12):
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(model(x, feature, batch), y)
+        loss.backward()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.8 * losses[0]
+
+
+@each_model
+def test_gradient_reaches_the_features(make):
+    x, feature = make_points()
+    feature.requires_grad_()
+    make()(x, feature).square().sum().backward()
+    assert feature.grad.abs().max() > 0
+
+
+@each_model
+def test_input_channels_from_the_first_call(make):
+    x, feature = make_points()
+    model = make(-1)
+    out = model(x, feature)
+    assert out.isfinite().all()
+    assert not any(torch.nn.parameter.is_lazy(p) for p in model.parameters())
+
+
+@each_model
+def test_copies_and_state(make):
+    model = make().eval()
+    x, feature = make_points()
+    out = model(x, feature)
+    other = make().eval()
+    other.load_state_dict(model.state_dict())
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), other):
+        assert torch.equal(twin(x, feature), out)
+
+
+@each_model
+def test_reset_parameters(make):
+    model = make()
+    torch.manual_seed(3)
+    model.reset_parameters()
+    first = copy.deepcopy(model.state_dict())
+    model(*make_points())
+    torch.manual_seed(3)
+    model.reset_parameters()
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, first[name]), name
+
+
+@each_model
+def test_one_point_trains(make):
+    out = make()(*make_points(1))
+    assert out.isfinite().all()
+
+
+@each_model
+def test_wrong_input(make):
+    model, (x, feature) = make(), make_points()
+    name = type(model).__name__
+    with pytest.raises(ValueError, match=rf"{name}: Expected 'feature' of shape \[N, 3\].*60, 2"):
+        model(x, feature[:, :2])
+    with pytest.raises(ValueError, match=rf"{name}: Expected 'x' of shape \[60, 4\].*60, 3"):
+        model(x[:, :3], feature)
+    with pytest.raises(ValueError, match=rf"{name}: Expected 'x' of shape \[60, 4\].*50, 4"):
+        model(x[:50], feature)
+    with pytest.raises(TypeError, match=rf"{name}: Expected 'batch' to be an int64 tensor"):
+        model(x, feature, torch.zeros(60))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: BilateralNet(0, 8, 5, 3), "BilateralNet: Expected 'in_channels'"),
+        (lambda: BilateralNet(3, 8, 5, 3, num_layers=0), "BilateralNet: Expected 'num_layers'"),
+        (lambda: SplatNet(3, 8, 5, 3, scales=()), "SplatNet: Expected 'scales'"),
+        (lambda: SplatNet(3, 8, 5, 3, scales=(1.0, -1.0)), "SplatNet: Expected 'scales'"),
+        (lambda: LatticeUNet(3, 8, 5, 3, depth=-1), "LatticeUNet: Expected 'depth'"),
+        (lambda: LatticeUNet(3, 8, 5, 3, task="edge"), "LatticeUNet: Expected 'task'"),
+        (lambda: LatticeUNet(3, 8, 5, 3, pool="min"), "LatticePool: Expected 'aggr'"),
+    ],
+)
+def test_wrong_sizes(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("pool", ["mean", "sum", "learned"])
+def test_poolings(pool):
+    x, feature = make_points()
+    assert LatticeUNet(4, 8, 5, dim=3, pool=pool)(x, feature).shape == (60, 5)
+
+
+def test_a_unet_of_one_level():
+    x, feature = make_points()
+    assert LatticeUNet(4, 8, 5, dim=3, depth=0)(x, feature).shape == (60, 5)
