@@ -16,6 +16,9 @@ from permutogeo.nn._check import check_incidence, check_lattice, check_parameter
 Pair = tuple[Tensor, Tensor]
 Points = tuple[Lattice, Incidence | None]
 
+# Rows compared to see whether a given lattice is that of the given features.
+_SAMPLE = 1024
+
 
 def lay_lattice(
     layer: Any,
@@ -30,7 +33,7 @@ def lay_lattice(
         scale: What the layer does to features before they are laid out.
     """
     if lattice is not None:
-        return _given(layer, feature, lattice)
+        return _given(layer, feature, lattice, scale)
     if not isinstance(feature, tuple | list):
         name, batch_name = "feature", "batch"
         feature = _scaled(layer, name, feature, scale)
@@ -44,7 +47,7 @@ def lay_lattice(
     return named(layer, Lattice.build_bipartite, src, dst, batch_src, batch_dst)
 
 
-def _given(layer: Any, feature: Any, lattice: Any) -> Points:
+def _given(layer: Any, feature: Any, lattice: Any, scale: Any) -> Points:
     """A lattice that the caller built, checked against the features as far as they are given."""
     pair = isinstance(lattice, tuple | list)
     lattice, at = _pair(layer, "lattice", lattice) if pair else (lattice, None)
@@ -67,7 +70,24 @@ def _given(layer: Any, feature: Any, lattice: Any) -> Points:
                 f"Expected '{name}' built from the {len(rows)} points of 'feature' "
                 f"(got one of {points.num_points} points)",
             )
+    if features[0] is not None and features[0] is not lattice.feature:
+        _check_same_points(layer, _scaled(layer, "feature", features[0], scale), lattice)
     return lattice, at
+
+
+def _check_same_points(layer: Any, feature: Tensor, lattice: Lattice) -> None:
+    """Raise if a lattice was built from other points; some rows, evenly spread, will tell."""
+    rows = torch.arange(0, len(feature), -(-len(feature) // _SAMPLE) or 1, device=feature.device)
+    wanted, got = feature[rows].double(), lattice.feature[rows].double()
+    # Not to the bit: the caller may have divided where the layer multiplies.
+    other = ((wanted - got).abs() > 1e-4 * (1 + wanted.abs())).any(1).nonzero()
+    if len(other):
+        row = int(rows[other[0]])
+        fail(
+            layer,
+            f"Expected 'lattice' built from the points of 'feature' (got one whose row {row} is "
+            f"{lattice.feature[row].tolist()} instead of {feature[row].tolist()})",
+        )
 
 
 def _scaled(layer: Any, name: str, feature: Any, scale: Any) -> Tensor:

@@ -448,3 +448,16 @@ def test_errors_of_options(options, message):
 def test_too_many_taps():
     with pytest.raises(ValueError, match=r"^BilateralConv: .*use stencil='axis'"):
         BilateralConv(4, 8, dim=20)
+
+
+def test_lattice_of_other_points():
+    """Of the same number, so that only their places tell."""
+    feature = torch.rand(50, 2, dtype=torch.float64) * 5
+    conv = BilateralConv(3, 4, dim=2).double()
+    x = torch.rand(50, 3, dtype=torch.float64)
+    lattice = Lattice.build(feature)
+    assert torch.equal(conv(x, feature.clone(), lattice=lattice), conv(x, feature))
+    moved = feature.clone()
+    moved[7] += 1
+    with pytest.raises(ValueError, match=r"BilateralConv: .*'lattice' .*'feature' .*row 7 is"):
+        conv(x, moved, lattice=lattice)
