@@ -119,8 +119,16 @@ def prepare(kernel: wp.Kernel, *args: Any, device: torch.device) -> Callable[[in
 
 
 def run(jobs: Sequence[Callable[[], None]]) -> None:
-    """Run jobs that call torch as well, each on a thread where torch works alone."""
-    _threads.run(jobs, caller=False)
+    """Run jobs that call torch as well, each on a thread where torch works alone, without
+    gradients."""
+    inference = torch.is_inference_mode_enabled()
+
+    def in_mode(job: Callable[[], None]) -> None:
+        # Modes are a thread's own.
+        with torch.inference_mode() if inference else torch.no_grad():
+            job()
+
+    _threads.run([partial(in_mode, job) for job in jobs], caller=False)
 
 
 def split(size: int, grain: int = 1) -> list[tuple[int, int]]:

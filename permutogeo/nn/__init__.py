@@ -8,6 +8,11 @@ torch.Size([50, 8])
 """
 
 from permutogeo.nn.bilateral_conv import BilateralConv
+from permutogeo.nn.compatibility import Compatibility
+from permutogeo.nn.crf_kernel import GaussianKernel, LearnedKernel
+from permutogeo.nn.crf_loss import CRFLoss
+from permutogeo.nn.crf_solver import FrankWolfe, MeanField
+from permutogeo.nn.dense_crf import DenseCRF
 from permutogeo.nn.gaussian_filter import GaussianFilter
 from permutogeo.nn.lattice_conv import LatticeConv
 from permutogeo.nn.lattice_norm import LatticeNorm
@@ -17,10 +22,17 @@ from permutogeo.nn.lattice_unpool import LatticeUnpool
 
 __all__ = [
     "BilateralConv",
+    "CRFLoss",
+    "Compatibility",
+    "DenseCRF",
+    "FrankWolfe",
     "GaussianFilter",
+    "GaussianKernel",
     "LatticeConv",
     "LatticeNorm",
     "LatticePool",
     "LatticeSlice",
     "LatticeUnpool",
+    "LearnedKernel",
+    "MeanField",
 ]

@@ -162,18 +162,12 @@ def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> No
 def _in_workers(work: Any, items: list, gather: _Gather) -> None:
     """Let each worker take items in turn, with as many workers as the working memory allows."""
     pending = iter(items)
-    inference = torch.is_inference_mode_enabled()
-
-    def in_mode() -> None:
-        # Modes are a thread's own.
-        with torch.inference_mode() if inference else torch.no_grad():
-            work(pending)
-
     if gather.values.device.type != "cpu":  # the caller's stream is the caller's thread's
-        in_mode()
+        with torch.no_grad():
+            work(pending)
         return
     workers = min(_threads.count(), gather.workers, len(items))
-    _warp.run([in_mode] * workers)
+    _warp.run([lambda: work(pending)] * workers)
 
 
 def _transposed(filter: torch.Tensor, opposite: torch.Tensor, groups: int) -> torch.Tensor:
