@@ -102,7 +102,9 @@ class Compatibility(Module):
         if isinstance(kind, str):
             check_choice(self, "kind", kind, KINDS)
             return kind, self._initial(kind, rank)
-        value = torch.as_tensor(kind, dtype=torch.get_default_dtype())
+        value = torch.as_tensor(kind)
+        if not value.is_floating_point():
+            value = value.to(torch.get_default_dtype())
         if not bool(value.isfinite().all()):
             fail(self, f"Expected finite compatibilities (got {kind})")
         classes = self.num_classes
