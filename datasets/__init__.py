@@ -1,7 +1,27 @@
 """PyG datasets, one class a file, imported as ``permutogeo.datasets``."""
 
+from permutogeo.datasets.bsds500 import BSDS500
+from permutogeo.datasets.denoising_pairs import DenoisingPairs
 from permutogeo.datasets.labeled_meshes import LabeledMeshes
 from permutogeo.datasets.mesh_folder import MeshFolder
+from permutogeo.datasets.minc import MINC
+from permutogeo.datasets.nyu_depth import NYUDepth
+from permutogeo.datasets.open_meshes import OpenMeshes
+from permutogeo.datasets.part_meshes import PartMeshes
 from permutogeo.datasets.princeton_shapes import PrincetonShapes
+from permutogeo.datasets.sharp_shapes import SharpShapes
+from permutogeo.datasets.voc2012 import VOC2012
 
-__all__ = ["LabeledMeshes", "MeshFolder", "PrincetonShapes"]
+__all__ = [
+    "BSDS500",
+    "MINC",
+    "VOC2012",
+    "DenoisingPairs",
+    "LabeledMeshes",
+    "MeshFolder",
+    "NYUDepth",
+    "OpenMeshes",
+    "PartMeshes",
+    "PrincetonShapes",
+    "SharpShapes",
+]

@@ -18,7 +18,20 @@ from typing import TYPE_CHECKING, Any
 from permutogeo._version import __version__
 
 if TYPE_CHECKING:
-    from permutogeo import data, functional, image, models, nn, ops, transforms
+    from permutogeo import (
+        compat,
+        data,
+        datasets,
+        functional,
+        image,
+        metrics,
+        models,
+        nn,
+        ops,
+        train,
+        transforms,
+        viz,
+    )
     from permutogeo._warmup import warmup
     from permutogeo.incidence import Incidence
     from permutogeo.lattice import Lattice
@@ -40,31 +53,39 @@ _NAMES = {
     "warmup": "permutogeo._warmup",
 }
 _MODULES = (
+    "compat",
     "data",
     "datasets",
     "functional",
     "image",
+    "metrics",
     "models",
     "nn",
     "ops",
+    "train",
     "transforms",
+    "viz",
 )
 
 __all__ = [
     "Incidence",
     "Lattice",
     "__version__",
+    "compat",
     "data",
     "datasets",
     "functional",
     "get_workspace",
     "image",
+    "metrics",
     "models",
     "nn",
     "ops",
     "set_workspace",
     "stencil",
+    "train",
     "transforms",
+    "viz",
     "warmup",
 ]
 

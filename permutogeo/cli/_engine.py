@@ -1,7 +1,4 @@
-"""The ``permutogeo`` command: each subcommand parses, calls the library and writes.
-
-Heavy imports stand inside the commands, so that ``permutogeo --help`` answers at once.
-"""
+"""The commands about the engine itself: ``info``, ``warmup`` and ``bench``."""
 
 import json
 import os
@@ -15,37 +12,9 @@ import typer
 
 from permutogeo._version import __version__
 
-app = typer.Typer(
-    help="Sparse high-dimensional filtering on the permutohedral lattice.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_show_locals=False,
-)
-
 DTYPES = ("float32", "float64")
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"permutogeo {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,
-            help="Print the version and exit.",
-        ),
-    ] = False,
-) -> None: ...
-
-
-@app.command()
 def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -68,7 +37,6 @@ def info(
     Console().print(table)
 
 
-@app.command()
 def warmup(
     dims: Annotated[str, typer.Option(help="Feature dimensions, separated by commas.")],
     dtype: Annotated[str, typer.Option(help="float32, float64 or both.")] = "float32",
@@ -95,7 +63,6 @@ def warmup(
         raise typer.Exit(1) from error
 
 
-@app.command()
 def bench(
     names: Annotated[
         list[str] | None, typer.Argument(help="What to time: all of it if not given.")
@@ -191,8 +158,3 @@ def _cpu_name() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def main() -> None:
-    """Run the command line."""
-    app()
