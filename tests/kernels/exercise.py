@@ -8,6 +8,7 @@ import sys
 import torch
 
 from permutogeo import Lattice, ops
+from permutogeo.ops.exchange import Exchange
 
 
 def backward(*outputs):
@@ -42,6 +43,14 @@ def vertex_operators(lattice):
     lattice.coarsen()
 
 
+def exchange(lattice):
+    """A step of mean field between points and vertices."""
+    place = ([part] * 2 for part in (lattice.vertex, lattice.weight, lattice.weight))
+    both = Exchange(torch.randn(lattice.num_points, 21), *place, [lattice.num_vertices] * 2)
+    values = both.step([], [lattice.blur] * 2)
+    both.log_marginals(both.step(values, [lattice.blur] * 2))
+
+
 def exercise(feature, batch):
     feature.requires_grad_()
     lattice = Lattice.build(feature, batch)
@@ -49,6 +58,7 @@ def exercise(feature, batch):
     at = lattice.locate(others.requires_grad_(), None if batch is None else batch[:60])
     point_operators(lattice, at)
     vertex_operators(lattice)
+    exchange(lattice)
 
 
 def main():

@@ -12,6 +12,7 @@ from permutogeo.kernels import (
     convolve,
     dot,
     embed,
+    exchange,
     neighbors,
     plan,
     slice,
@@ -26,6 +27,7 @@ PER_POINT = {
     "slice": lambda dim, dtype, words: slice.make(dim + 1, dtype),
     "splat": lambda dim, dtype, words: splat.make(dim + 1, dtype),
     "dot": lambda dim, dtype, words: dot.make(dim + 1, dtype),
+    "exchange": lambda dim, dtype, words: exchange.make(dim + 1, 8 * words, dtype),
 }
 PER_DTYPE = {
     "combine": splat.make_combine,

@@ -1,0 +1,85 @@
+"""The step of mean field in one go, against the same step by slices, softmax and splats."""
+
+import pytest
+import torch
+
+from permutogeo import Lattice
+from permutogeo.ops import exchange as module
+from permutogeo.ops.exchange import Exchange
+
+
+def make(labels, count=3000, scales=(20.0, 5.0), dims=(2, 5)):
+    lattices = [
+        Lattice.build(torch.rand(count, dim) * scale)
+        for dim, scale in zip(dims, scales, strict=True)
+    ]
+    unary = 3 * torch.randn(count, labels)
+    source = [lattice.weight * torch.rand(count, 1) for lattice in lattices]
+    target = [lattice.weight * torch.rand(count, 1) for lattice in lattices]
+    vertices = [lattice.num_vertices for lattice in lattices]
+    exchange = Exchange(unary, [each.vertex for each in lattices], source, target, vertices)
+    return exchange, lattices, unary, source, target
+
+
+def by_parts(lattices, unary, source, target, values):
+    """Logits of the points, and their marginals at vertices."""
+    logits = unary.clone()
+    for lattice, weight, at in zip(lattices, target, values, strict=False):
+        logits += lattice.incidence.with_weight(weight).slice(at)
+    q = logits.softmax(1)
+    splats = [
+        lattice.incidence.with_weight(weight).splat(q)
+        for lattice, weight in zip(lattices, source, strict=True)
+    ]
+    return logits, splats
+
+
+@pytest.mark.parametrize("chunk", [64, 1 << 14])
+@pytest.mark.parametrize("labels", [1, 2, 7, 8, 21, 33])
+def test_is_slice_softmax_and_splat(monkeypatch, labels, chunk):
+    monkeypatch.setattr(module, "_CHUNK", chunk)
+    exchange, *parts = make(labels)
+    assert (len(exchange.stretches) > 1) == (chunk == 64)
+    _, start = by_parts(*parts, [])
+    filters = [lambda values: 2 * values, lambda values: -values]
+    values = exchange.step([], filters)
+    expected = [2 * start[0], -start[1]]
+    for got, wanted in zip(values, expected, strict=True):
+        torch.testing.assert_close(got[:, :labels], wanted, rtol=1e-5, atol=1e-5)
+        assert not got[:, labels:].any()
+    logits, splats = by_parts(*parts, expected)
+    torch.testing.assert_close(
+        exchange.log_marginals(values), logits.log_softmax(1), rtol=1e-4, atol=1e-4
+    )
+    again = exchange.step(values, [lambda values: values] * 2)
+    for got, wanted in zip(again, splats, strict=True):
+        torch.testing.assert_close(got[:, :labels], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_filters_may_return_the_labels_alone():
+    exchange, *_ = make(5)
+    whole = exchange.step([], [lambda values: values] * 2)
+    cut = exchange.step([], [lambda values: values[:, :5]] * 2)
+    assert all(torch.equal(a, b) for a, b in zip(whole, cut, strict=True))
+
+
+def test_an_error_in_a_filter_arrives():
+    exchange, *_ = make(3)
+    with pytest.raises(ZeroDivisionError):
+        exchange.step([], [lambda values: values, lambda values: 1 // 0])
+
+
+def test_nothing_given_is_changed():
+    exchange, _, unary, source, target = make(3)
+    before = [tensor.clone() for tensor in (unary, *source, *target)]
+    exchange.step(exchange.step([], [lambda v: v.mul_(2)] * 2), [lambda v: v] * 2)
+    assert all(torch.equal(a, b) for a, b in zip(before, (unary, *source, *target), strict=True))
+
+
+def test_no_points():
+    lattice = Lattice.build(torch.empty(0, 2))
+    exchange = Exchange(
+        torch.empty(0, 3), [lattice.vertex], [lattice.weight], [lattice.weight], [0]
+    )
+    values = exchange.step([], [lambda values: values])
+    assert exchange.log_marginals(values).shape == (0, 3)
