@@ -12,6 +12,7 @@ import importlib
 # Name on the command line -> module and function.
 BENCHMARKS = {
     "bilateral": ("workloads", "bilateral"),
+    "crf": ("crf", "crf"),
     "building": ("workloads", "building"),
     "convolution": ("workloads", "convolution"),
     "paper": ("workloads", "paper_table"),

@@ -1,0 +1,117 @@
+"""W2: a dense CRF on a photograph, beside pydensecrf."""
+
+from __future__ import annotations
+
+import importlib
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from permutogeo.benchmarks import peers
+from permutogeo.benchmarks.timing import in_turn, ms, square_product, table, threads
+from permutogeo.nn import DenseCRF, GaussianKernel
+
+LABELS = 21
+STEPS = 5
+OURS, PEER = "permutogeo.compat.pydensecrf", "pydensecrf"
+
+
+def photograph(height: int = 333, width: int = 500) -> tuple[np.ndarray, np.ndarray]:
+    """An image ``[H, W, 3]`` uint8, and energies ``[L, H W]`` of a smooth random field."""
+    from scipy.ndimage import zoom
+    from skimage import data, transform
+
+    image = transform.resize(data.coffee(), (height, width), anti_aliasing=True)
+    coarse = np.random.default_rng(0).standard_normal((LABELS, 8, 12))
+    fine = 2 * np.stack([zoom(each, (height / 8, width / 12), order=1) for each in coarse])
+    probability = np.exp(fine - fine.max(0))
+    probability = np.clip(probability / probability.sum(0), 1e-5, None)
+    energy = -np.log(probability).reshape(LABELS, -1).astype(np.float32)
+    return (255 * image).round().astype(np.uint8), np.ascontiguousarray(energy)
+
+
+def program(package: str, image: np.ndarray, energy: np.ndarray) -> Callable[[], np.ndarray]:
+    """What a user of pydensecrf writes, with the modules of ``package``."""
+    densecrf = importlib.import_module(f"{package}.densecrf")
+    height, width = image.shape[:2]
+
+    def infer() -> np.ndarray:
+        crf = densecrf.DenseCRF2D(width, height, LABELS)
+        crf.setUnaryEnergy(energy)
+        crf.addPairwiseGaussian(sxy=3, compat=3)
+        crf.addPairwiseBilateral(sxy=80, srgb=13, rgbim=image, compat=10)
+        return np.array(crf.inference(STEPS))
+
+    return infer
+
+
+def module(image: np.ndarray, energy: np.ndarray, copies: int = 1) -> Callable[[], torch.Tensor]:
+    """The same through ``nn.DenseCRF``, of several copies of the image as one batch."""
+    height, width = image.shape[:2]
+    y, x = np.mgrid[:height, :width]
+    pos = torch.from_numpy(np.stack([x, y], -1).reshape(-1, 2).astype(np.float32))
+    colors = torch.from_numpy(image.reshape(-1, 3).astype(np.float32))
+    both, near = torch.cat([pos, colors], 1).repeat(copies, 1), pos.repeat(copies, 1)
+    unary = torch.from_numpy(-energy.T.copy()).repeat(copies, 1)
+    batch = torch.arange(copies).repeat_interleave(len(pos)) if copies > 1 else None
+    kernels = [GaussianKernel(2, 3.0, 3.0), GaussianKernel(5, [80.0, 80.0, 13.0, 13.0, 13.0], 10.0)]
+    crf = DenseCRF(LABELS, kernels, num_steps=STEPS)
+
+    @torch.no_grad()
+    def infer() -> torch.Tensor:
+        return crf(unary, [near, both], batch)
+
+    return infer
+
+
+def crf(quick: bool = False) -> None:
+    """W2, through the drop-in and through the module; images one by one and as a batch; memory."""
+    size, repeats, copies = ((90, 135), 3, 3) if quick else ((333, 500), 15, 10)
+    image, energy = photograph(*size)
+    contenders = {"mm": square_product, "drop-in": program(OURS, image, energy)}
+    contenders["module"] = module(image, energy)
+    if peers.has(PEER):
+        contenders["peer"] = program(PEER, image, energy)
+    with threads(2):
+        time = in_turn(contenders, repeats)
+        single = contenders["module"]
+        one_by_one = {"one by one": lambda: [single() for _ in range(copies)]}
+        batch = in_turn(one_by_one | {"batch": module(image, energy, copies)}, 3)
+    peer = time.get("peer")
+    rows = [
+        [
+            name,
+            ms(time[name]),
+            f"{time[name] / peer:.2f}" if peer else "",
+            f"{time[name] / time['mm']:.1f}",
+        ]
+        for name in ("peer", "drop-in", "module")
+        if name in time
+    ]
+    title = f"W2 dense CRF, {size[0]} x {size[1]}, {LABELS} labels, {STEPS} steps, two kernels"
+    table(title, ["pydensecrf and ours", "ms", "÷ peer", "÷ mm"], rows)
+    rows = [[name, ms(batch[name]), f"{batch[name] / batch['one by one']:.2f}"] for name in batch]
+    table(f"{copies} images", ["", "ms", "÷ one by one"], rows)
+    names = [name for name in (PEER, OURS) if name != PEER or peer]
+    rows = [[name, f"{_peak(name, size):.0f}"] for name in names]
+    table("Most memory beyond what is loaded", ["", "MB"], rows)
+
+
+def _peak(package: str, size: tuple[int, int]) -> float:
+    """Megabytes that one inference adds, in a process of its own."""
+    call = f"from permutogeo.benchmarks.crf import peak; print(peak({package!r}, {size}))"
+    done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def peak(package: str, size: tuple[int, int]) -> float:
+    """Megabytes that inference adds to a process in which a small one has run before."""
+    program(package, *photograph(40, 60))()
+    image, energy = photograph(*size)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    program(package, image, energy)()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
