@@ -1,5 +1,7 @@
 """PyG datasets, one class a file, imported as ``permutogeo.datasets``."""
 
+from permutogeo.datasets._procedural_body import procedural_body
+from permutogeo.datasets.bodies import Bodies
 from permutogeo.datasets.bsds500 import BSDS500
 from permutogeo.datasets.denoising_pairs import DenoisingPairs
 from permutogeo.datasets.labeled_meshes import LabeledMeshes
@@ -16,6 +18,7 @@ __all__ = [
     "BSDS500",
     "MINC",
     "VOC2012",
+    "Bodies",
     "DenoisingPairs",
     "LabeledMeshes",
     "MeshFolder",
@@ -24,4 +27,5 @@ __all__ = [
     "PartMeshes",
     "PrincetonShapes",
     "SharpShapes",
+    "procedural_body",
 ]

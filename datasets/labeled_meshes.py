@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from permutogeo.datasets._shapes import (
+from ._shapes import (
     Filter,
     ShapeDataset,
     Transform,

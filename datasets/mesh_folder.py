@@ -13,8 +13,9 @@ from torch_geometric.data import Data
 
 from permutogeo.data import from_mesh
 from permutogeo.data.mesh import READERS
-from permutogeo.datasets._shapes import Filter, ShapeDataset, Transform, in_split, parts_of
 from permutogeo.transforms._mesh import face_geometry
+
+from ._shapes import Filter, ShapeDataset, Transform, in_split, parts_of
 
 
 class MeshFolder(ShapeDataset):

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from permutogeo.datasets._shapes import (
+from ._shapes import (
     Filter,
     ShapeDataset,
     Transform,

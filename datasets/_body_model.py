@@ -1,0 +1,168 @@
+"""A body model of blend shapes and linear skinning, read from an archive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from permutogeo.data._fields import Array
+from permutogeo.datasets._patchwork import Edges, Tangled
+from permutogeo.datasets._shapes import read_arrays
+
+# Offsets of targets are stored in units of a tenth of a millimeter.
+_UNIT = 1e-4
+_ARRAYS = {
+    "vertices": (None, 3),
+    "quads": (None, 4),
+    "shape_name": (None,),
+    "shape_offset": (None,),
+    "shape_gap": (None,),
+    "shape_dxyz": (None, 3),
+    "bone_name": (None,),
+    "bone_parent": (None,),
+    "joint": (None, 3),
+    "joint_dxyz": (None, None, 3),
+    "skin_bone": (None, 4),
+    "skin_weight": (None, 4),
+}
+
+
+@dataclass(frozen=True)
+class BodyModel:
+    """A template that targets change in shape and bones in pose.
+
+    Args:
+        path: The archive.
+        vertices: The template, ``[V, 3]``, in meters with the second axis up.
+        face: Its triangles, ``[F, 3]``.
+        targets: For each name, which vertices it moves ``[T]`` and by how much ``[T, 3]``.
+        joint: Where each bone begins in the template, ``[B, 3]``.
+        joint_shift: How targets move the bones, ``[S, B, 3]`` in their order.
+        parent: The bone that each hangs from, a lower number; -1 for the root.
+        bones: The number of each bone by name.
+        skin_bone: The four bones that each vertex follows, ``[V, 4]``.
+        skin_weight: Their shares, ``[V, 4]``.
+        edges: The edges between triangles.
+    """
+
+    path: Path
+    vertices: Array
+    face: Array
+    targets: dict[str, tuple[Array, Array]]
+    joint: Array
+    joint_shift: Array
+    parent: Array
+    bones: dict[str, int]
+    skin_bone: Array
+    skin_weight: Array
+    edges: Edges
+
+    @classmethod
+    def load(cls, path: Path) -> BodyModel:
+        """Reads and checks an archive; raises ``ValueError`` that names it."""
+        arrays = read_arrays(path, _ARRAYS)
+        _check(path, arrays)
+        start = arrays["shape_offset"].astype(np.int64)
+        targets = {
+            str(name): (np.cumsum(arrays["shape_gap"][a:b].astype(np.int64)),
+                        _UNIT * arrays["shape_dxyz"][a:b].astype(np.float64))
+            for name, a, b in zip(arrays["shape_name"], start, start[1:], strict=False)
+        }  # fmt: skip
+        weight = arrays["skin_weight"].astype(np.float64)
+        vertices = arrays["vertices"].astype(np.float64)
+        face = _triangles(vertices, arrays["quads"].astype(np.int64))
+        return cls(
+            path=path,
+            vertices=vertices,
+            face=face,
+            targets=targets,
+            joint=arrays["joint"].astype(np.float64),
+            joint_shift=_UNIT * arrays["joint_dxyz"].astype(np.float64),
+            parent=arrays["bone_parent"].astype(np.int64),
+            bones={str(name): k for k, name in enumerate(arrays["bone_name"])},
+            skin_bone=arrays["skin_bone"].astype(np.int64),
+            skin_weight=weight / weight.sum(axis=1, keepdims=True),
+            edges=_edges(path, face),
+        )
+
+    def shaped(self, weights: dict[str, float]) -> tuple[Array, Array]:
+        """The template with weighted targets added: vertices ``[V, 3]`` and joints ``[B, 3]``."""
+        vertices, joint = self.vertices.copy(), self.joint.copy()
+        for k, (name, (rows, offset)) in enumerate(self.targets.items()):
+            weight = weights.get(name, 0.0)
+            if weight != 0:
+                vertices[rows] += weight * offset
+                joint += weight * self.joint_shift[k]
+        return vertices, joint
+
+    def posed(self, vertices: Array, joint: Array, rotation: Array) -> Array:
+        r"""Linear blend skinning.
+
+        .. math::
+            v' = \sum_b w_b \left(G_b (v - j_b) + h_b\right), \quad G_b = G_{p(b)} R_b, \quad
+            h_b = h_{p(b)} + G_{p(b)} (j_b - j_{p(b)})
+
+        Args:
+            vertices: The shaped body, ``[V, 3]``.
+            joint: Its joints :math:`j`, ``[B, 3]``.
+            rotation: The rotation :math:`R` of each bone against its parent ``[B, 3, 3]``; at
+                rest all frames are that of the world.
+        """
+        frame, head = rotation.copy(), joint.copy()
+        for bone, parent in enumerate(self.parent):
+            if parent >= 0:
+                frame[bone] = frame[parent] @ rotation[bone]
+                head[bone] = head[parent] + frame[parent] @ (joint[bone] - joint[parent])
+        shift = head - np.einsum("bij,bj->bi", frame, joint)
+        weight = self.skin_weight[..., None]
+        blend = (weight[..., None] * frame[self.skin_bone]).sum(axis=1)
+        moved = (weight * shift[self.skin_bone]).sum(axis=1)
+        return np.einsum("vij,vj->vi", blend, vertices) + moved
+
+
+def _triangles(vertices: Array, quads: Array) -> Array:
+    """Two triangles for each quadrilateral, parted along its shorter diagonal."""
+    corner = vertices[quads]
+    first = np.linalg.norm(corner[:, 0] - corner[:, 2], axis=1)
+    second = np.linalg.norm(corner[:, 1] - corner[:, 3], axis=1)
+    quads = np.where((first <= second)[:, None], quads, np.roll(quads, -1, axis=1))
+    return quads[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3)
+
+
+def _edges(path: Path, face: Array) -> Edges:
+    try:
+        return Edges.of(face)
+    except Tangled as error:
+        raise ValueError(f"'{path}': Expected a closed surface in 'quads' ({error})") from error
+
+
+def _check(path: Path, arrays: dict[str, Array]) -> None:
+    """Raise one sentence that names the archive unless its arrays fit each other."""
+    count, bones = len(arrays["vertices"]), len(arrays["bone_name"])
+    names, start = arrays["shape_name"], arrays["shape_offset"].astype(np.int64)
+    gaps, parent = arrays["shape_gap"], arrays["bone_parent"].astype(np.int64)
+
+    def need(condition: bool | np.bool_, expected: str) -> None:
+        if not condition:
+            raise ValueError(f"'{path}': Expected {expected} in a body model (it has not)")
+
+    for name in ("vertices", "joint", "skin_weight"):
+        need(np.isfinite(arrays[name].astype(np.float64)).all(), f"finite numbers in '{name}'")
+    for name, limit in (("quads", count), ("skin_bone", bones)):
+        values = arrays[name].astype(np.int64)
+        need(values.size > 0 and 0 <= values.min() and values.max() < limit,
+             f"numbers below {limit} in '{name}'")  # fmt: skip
+    need(len(start) == len(names) + 1 and start[0] == 0, "a start and an end for each shape")
+    need((np.diff(start) >= 0).all() and start[-1] == len(gaps), "rising numbers in 'shape_offset'")
+    need(len(arrays["shape_dxyz"]) == len(gaps), "as many rows in 'shape_dxyz' as in 'shape_gap'")
+    sums = np.add.reduceat(np.append(gaps.astype(np.int64), 0), start[:-1]) if len(names) else gaps
+    need((sums[np.diff(start) > 0] < count).all(), f"shapes of vertices below {count}")
+    need((gaps.astype(np.int64) >= 0).all(), "no negative numbers in 'shape_gap'")
+    need(len(parent) == len(arrays["joint"]) == bones, "a parent and a joint for each bone")
+    need((parent < np.arange(bones)).all() and (parent >= -1).all(), "parents before their bones")
+    need(arrays["joint_dxyz"].shape[:2] == (len(names), bones), "shifts of all joints by all shapes")
+    need(len(arrays["skin_bone"]) == len(arrays["skin_weight"]) == count, "bones for each vertex")
+    weight = arrays["skin_weight"].astype(np.float64)
+    need((weight >= 0).all() and (weight.sum(axis=1) > 0.5).all(), "weights that sum to 1")

@@ -1,0 +1,141 @@
+"""The capsules that a generated body is made of.
+
+Lengths are shares of the height. At rest the body stands upright along the second axis and faces
+along the third; its left is on the positive side of the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from permutogeo.data._fields import Array
+
+Random = np.random.Generator
+Point = tuple[float, float, float]
+Part = tuple[Array, Array, tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A joint: its place, and the axes ``[3, 3]`` of what hangs from it."""
+
+    origin: Array
+    axes: Array
+
+    def at(self, x: float, y: float, z: float) -> Array:
+        return self.origin + self.axes @ np.array([x, y, z])
+
+    def child(self, place: Point, order: str, *degrees: float) -> Frame:
+        """A joint at ``place``, turned about its axes in the given order."""
+        turn = Rotation.from_euler(order.upper(), degrees, degrees=True).as_matrix()
+        return Frame(self.at(*place), self.axes @ turn)
+
+    def part(self, start: Point, end: Point, first: float, last: float | None = None) -> Part:
+        """A capsule between two places, with its radius at the first and at the last."""
+        return self.at(*start), self.at(*end), (first, first if last is None else last)
+
+    def bar(self, half: float, y: float, z: float, radius: float) -> Part:
+        """A capsule across the body."""
+        return self.part((-half, y, z), (half, y, z), radius)
+
+    def ball(self, place: Point, radius: float) -> Part:
+        return self.part(place, place, radius)
+
+
+def body_parts(rng: Random) -> tuple[Array, Array, Array]:
+    """Starts ``[K, 3]``, ends ``[K, 3]`` and radii ``[K, 2]`` of a random body, in meters."""
+    height = rng.uniform(1.5, 1.95)
+    stout = float(np.exp(rng.normal(0, 0.12)))
+    female = float(rng.random())
+    pelvis = Frame(np.array([0, 0.53, 0]), np.eye(3))
+    bend, twist, lean = rng.triangular([-6, -14, -8], [2, 0, 0], [16, 14, 8])
+    waist = pelvis.child((0, 0.08, 0), "xyz", bend, twist, lean)
+    chest = waist.child((0, 0.1, 0), "xyz", bend, twist, lean)
+    parts = [*_hips(pelvis, stout, female), *_torso(waist, chest, stout, female)]
+    parts += _head(chest, rng, female)
+    legs, arms = rng.normal(1, 0.04, 2)
+    for side in (1, -1):
+        parts += _leg(pelvis, rng, side, stout, legs)
+        parts += _arm(chest, rng, side, stout, arms)
+    start, end, radius = (np.array(column) for column in zip(*parts, strict=True))
+    return height * start, height * end, height * radius
+
+
+def _hips(pelvis: Frame, stout: float, female: float) -> list[Part]:
+    wide = 0.046 + 0.01 * female
+    parts = [pelvis.bar(wide, 0, 0, 0.062 * stout), pelvis.bar(0.04, 0.045, 0.005, 0.056 * stout)]
+    for side in (1, -1):
+        parts.append(pelvis.ball((0.042 * side, -0.025, -0.03), 0.05 * stout))
+    return parts
+
+
+def _torso(waist: Frame, chest: Frame, stout: float, female: float) -> list[Part]:
+    slim = stout**0.6 * (1 - 0.08 * female)
+    parts = [
+        waist.bar(0.036, 0, 0, 0.055 * stout),
+        waist.ball((0, -0.01, 0.02), 0.048 * stout**2),
+        waist.bar(0.042, 0.05, 0, 0.056 * slim),
+        chest.bar(0.05, 0, 0.004, 0.062 * slim),
+        chest.bar(0.08 - 0.01 * female, 0.06, -0.004, 0.042 * slim),
+    ]
+    for side in (1, -1):
+        parts.append(chest.ball((0.043 * side, -0.004, 0.036), 0.022 + 0.016 * female))
+        parts.append(chest.part((0.08 * side, 0.075, 0), (0, 0.13, -0.008), 0.022, 0.026))
+    return parts
+
+
+def _head(chest: Frame, rng: Random, female: float) -> list[Part]:
+    nod, turn, tilt = rng.triangular([-10, -25, -8], [0, 0, 0], [12, 25, 8])
+    neck = chest.child((0, 0.1, 0), "xyz", nod, turn, tilt)
+    head = neck.child((0, 0.06, 0.01), "xyz", nod, turn, tilt)
+    size = rng.normal(1, 0.05)
+    parts = [
+        neck.part((0, -0.01, -0.004), (0, 0.075, 0.002), 0.031 - 0.004 * female),
+        head.part((0, 0.066, -0.018), (0, 0.07, 0.012), 0.05 * size),
+        head.part((0, 0.035, 0.012), (0, 0.014, 0.04), 0.042 * size, 0.02),
+        head.part((0, 0.056, 0.056), (0, 0.04, 0.067), 0.006, 0.01 * size),
+    ]
+    return parts + [head.ball((0.05 * side, 0.045, -0.008), 0.011) for side in (1, -1)]
+
+
+def _leg(pelvis: Frame, rng: Random, side: int, stout: float, length: float) -> list[Part]:
+    out, lift, turn = rng.triangular([3, -20, -12], [9, 6, 0], [26, 60, 12])
+    bend, step = rng.triangular([2, -15], [12, 0], [75, 15])
+    thigh, shank = 0.235 * length, 0.225 * length
+    hip = pelvis.child((0.056 * side, -0.015, 0), "zxy", side * out, -lift, side * turn)
+    knee = hip.child((0, -thigh, 0), "x", bend)
+    ankle = knee.child((0, -shank, 0), "x", step)
+    toe = 0.012 * side
+    return [
+        hip.part((0, -0.01, 0), (0, -thigh, 0), 0.056 * stout, 0.035),
+        hip.part((0, -0.06, 0.01), (0, -0.12, 0.008), 0.048 * stout, 0.044 * stout**0.5),
+        knee.part((0, 0, 0.002), (0, -shank, 0), 0.034, 0.021),
+        knee.part((0, -0.045, -0.014), (0, -0.09, -0.01), 0.032 * stout**0.5, 0.027),
+        ankle.part((0, -0.028, -0.016), (toe / 2, -0.036, 0.06), 0.021, 0.018),
+        ankle.part((0, -0.005, 0.004), (toe / 2, -0.03, 0.06), 0.022, 0.017),
+        ankle.part((toe - 0.013, -0.04, 0.082), (toe + 0.013, -0.04, 0.086), 0.013),
+    ]
+
+
+def _arm(chest: Frame, rng: Random, side: int, stout: float, length: float) -> list[Part]:
+    out, lift, turn = rng.triangular([16, -30, -30], [35, 10, 0], [105, 60, 30])
+    bend, roll, nod, sway = rng.triangular([4, -70, -25, -12], [22, 0, 0, 0], [95, 70, 25, 12])
+    upper, lower = 0.165 * length, 0.14 * length
+    shoulder = chest.child((0.103 * side, 0.066, 0), "zxy", side * out, -lift, side * turn)
+    elbow = shoulder.child((0, -upper, 0), "xy", -bend, side * roll)
+    wrist = elbow.child((0, -lower, 0), "xz", nod, sway)
+    strong = stout**0.5
+    return [
+        shoulder.part((0, 0, 0), (0, -upper, 0), 0.034 * strong, 0.024),
+        shoulder.part((0, -0.05, 0.006), (0, -0.1, 0.006), 0.029 * strong, 0.027 * strong),
+        elbow.part((0, 0, 0), (0, -lower, 0), 0.025, 0.015),
+        elbow.part((0, -0.02, 0.003), (0, -0.06, 0.002), 0.026 * strong, 0.022),
+        wrist.part((-0.011, -0.016, 0), (-0.012, -0.05, 0), 0.013),
+        wrist.part((0.011, -0.016, 0), (0.012, -0.05, 0), 0.013),
+        wrist.part((-0.01, -0.05, 0), (-0.008, -0.088, 0.008), 0.012, 0.009),
+        wrist.part((0.01, -0.05, 0), (0.008, -0.092, 0.008), 0.012, 0.009),
+        wrist.part((-0.012 * side, -0.02, 0.008), (-0.03 * side, -0.052, 0.016), 0.012, 0.009),
+    ]

@@ -1,0 +1,166 @@
+"""A mesh of quadrilaterals around a solid, from its values on a grid.
+
+The surface is that of dual marching cubes: a vertex for each sheet of the surface in each cell, and
+a quadrilateral for each edge of the grid that the surface crosses. A quadrilateral belongs to the
+part of the surface that crosses its grid edge, so that parts meet along edges of the mesh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from scipy.ndimage import label
+
+from permutogeo.data._fields import Array
+
+Values = Callable[[Array], tuple[Array, Array]]
+
+# Corners of a cell are numbered 4x + 2y + z. Its edge 4 * axis + 2 * u + v lies along the axis, at
+# the places u and v in {0, 1} of the next two axes.
+_CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)])
+
+
+@cache
+def _edge_ends() -> Array:
+    """The two corners of each edge of a cell, ``[12, 2]``."""
+    ends = []
+    for axis in range(3):
+        for u in (0, 1):
+            for v in (0, 1):
+                place = np.zeros(3, np.int64)
+                place[(axis + 1) % 3], place[(axis + 2) % 3] = u, v
+                low = place @ (4, 2, 1)
+                ends.append((low, low + (4, 2, 1)[axis]))
+    return np.array(ends)
+
+
+def _joined_edges(inside: Array) -> list[tuple[int, int]]:
+    """Pairs of crossed edges that a sheet connects across a side of the cell.
+
+    Where a side has four crossed edges, each corner inside is cut off by its own: both cells of the
+    side decide alike, and sheets do not branch.
+    """
+    ends = _edge_ends()
+    crossed = inside[ends[:, 0]] != inside[ends[:, 1]]
+    pairs = []
+    for axis in range(3):
+        for place in (0, 1):
+            on_side = (_CORNERS[ends][:, :, axis] == place).all(axis=1)
+            edges = np.flatnonzero(on_side & crossed)
+            if len(edges) == 2:
+                pairs.append((edges[0], edges[1]))
+            elif len(edges) == 4:
+                for corner in np.flatnonzero(inside & (_CORNERS[:, axis] == place)):
+                    pairs.append(tuple(edges[(ends[edges] == corner).any(axis=1)]))
+    return pairs
+
+
+@cache
+def _sheets() -> Array:
+    """Which sheet each edge of a cell belongs to, for all signs of its corners ``[256, 12]``."""
+    table = np.tile(np.arange(12), (256, 1))
+    for code in range(256):
+        sheet = table[code]
+        for a, b in _joined_edges((code >> np.arange(8)) & 1 == 1):
+            sheet[sheet == sheet[b]] = sheet[a]
+    return table
+
+
+def contour(
+    values: Values,
+    low: Array,
+    cell: float,
+    shape: tuple[int, int, int],
+    slope: float | None = None,
+) -> tuple[Array, Array, Array]:
+    """Vertices ``[V, 3]``, quadrilaterals ``[Q, 4]`` turned outward, and the part of each ``[Q]``.
+
+    Args:
+        values: Gives the value, negative inside, and the part of the surface at points.
+        low: The grid's first point.
+        cell: The distance of grid points.
+        shape: The number of grid points along each axis; the outermost must lie outside.
+        slope: The steepest slope that values have, where known: it saves most of the work.
+    """
+    inside = _largest(_inside(values, low, cell, shape, slope))
+    start, axis = _crossings(inside)
+    step = np.eye(3, dtype=np.int64)[axis]
+    outward = inside[tuple(start.T)]
+    ends = start, start + step
+    points = _roots(values, *(low + cell * end for end in ends), outward)
+    sheet, quads = _quads(inside, start, axis, outward)
+    total = np.stack(
+        [np.bincount(sheet, np.repeat(points[:, k], 4), quads.max() + 1) for k in range(3)], axis=1
+    )
+    return total / np.bincount(sheet)[:, None], quads, values(points)[1]
+
+
+def _inside(
+    values: Values, low: Array, cell: float, shape: tuple[int, int, int], slope: float | None
+) -> Array:
+    """Which points of the grid lie inside, ``shape``."""
+    index = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), axis=-1)
+    if slope is None:
+        return values(low + cell * index.reshape(-1, 3))[0].reshape(shape) < 0
+    # Blocks whose middle is too far from the surface to hold any of it are decided by their middle.
+    block = index // 4
+    count = block.max(axis=(0, 1, 2)) + 1
+    middle = np.stack(np.meshgrid(*map(np.arange, count), indexing="ij"), axis=-1) * 4 + 1.5
+    coarse = values(low + cell * middle.reshape(-1, 3))[0].reshape(count)
+    of_block = coarse[tuple(np.moveaxis(block, -1, 0))]
+    inside = of_block < 0
+    near = np.abs(of_block) < slope * cell * 1.5 * np.sqrt(3) + 1e-9
+    inside[near] = values(low + cell * index[near])[0] < 0
+    return inside
+
+
+def _largest(inside: Array) -> Array:
+    """The largest connected part: grids leave crumbs of thin edges beside it."""
+    number = label(inside)[0]
+    return number == np.bincount(number[inside]).argmax()
+
+
+def _crossings(inside: Array) -> tuple[Array, Array]:
+    """The first point ``[Q, 3]`` and the axis ``[Q]`` of each crossed edge of the grid."""
+    starts, axes = [], []
+    for axis in range(3):
+        size = inside.shape[axis]
+        first = np.take(inside, range(size - 1), axis)
+        found = np.argwhere(first != np.take(inside, range(1, size), axis))
+        starts.append(found)
+        axes.append(np.full(len(found), axis))
+    return np.concatenate(starts), np.concatenate(axes)
+
+
+def _roots(values: Values, start: Array, end: Array, first_inside: Array) -> Array:
+    """Where the surface crosses between pairs of points, by bisection."""
+    inner = np.where(first_inside[:, None], start, end)
+    outer = np.where(first_inside[:, None], end, start)
+    for _ in range(14):
+        middle = (inner + outer) / 2
+        is_inside = (values(middle)[0] < 0)[:, None]
+        inner, outer = np.where(is_inside, middle, inner), np.where(is_inside, outer, middle)
+    return (inner + outer) / 2
+
+
+def _quads(inside: Array, start: Array, axis: Array, outward: Array) -> tuple[Array, Array]:
+    """The vertices of each quadrilateral: flat and numbered ``[4 Q]``, and in order ``[Q, 4]``."""
+    code = sum(
+        inside[tuple(slice(c, n - 1 + c) for c, n in zip(corner, inside.shape, strict=True))]
+        .astype(np.int64) << bit
+        for bit, corner in enumerate(_CORNERS)
+    )  # fmt: skip
+    keys = []
+    rows = np.arange(len(start))
+    for u, v in ((1, 1), (0, 1), (0, 0), (1, 0)):
+        owner = start.copy()
+        owner[rows, (axis + 1) % 3] -= u
+        owner[rows, (axis + 2) % 3] -= v
+        cell = tuple(owner.T)
+        sheet = _sheets()[code[cell], 4 * axis + 2 * u + v]
+        keys.append(np.ravel_multi_index(cell, code.shape) * 12 + sheet)
+    flat = np.unique(np.stack(keys, axis=1), return_inverse=True)[1].reshape(-1)
+    quads = flat.reshape(-1, 4)
+    return flat, np.where(outward[:, None], quads, quads[:, ::-1])
