@@ -103,7 +103,7 @@ def test_wrong_files(files):
         ("missing.png", "labels.png", "missing.png"),
         ("scores.npy", "labels.png", "Expected an image"),
         ("photo.png", "labels.jpg", "Expected a .png"),
-        ("photo.png", "no/labels.png", "Expected an existing folder"),
+        ("photo.png", "no/labels.png", "Expected a place to write to"),
     ]:
         result = run(folder / image, *scores, "-o", folder / out)
         assert result.exit_code == 1

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from permutogeo._version import __version__
+from permutogeo.cli._denoise import denoise
 from permutogeo.cli._engine import bench, info, warmup
 from permutogeo.cli._segment import segment
+from permutogeo.cli._train import train
 
 app = typer.Typer(
     help="Sparse high-dimensional filtering on the permutohedral lattice.",
@@ -17,8 +19,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-for command in (segment, info, warmup, bench):
+for command in (denoise, segment, info, warmup, bench):
     app.command()(command)
+app.add_typer(train, name="train")
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from permutogeo.cli._files import kind_errors, whole_file
+from permutogeo.cli._errors import kind_errors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,11 +105,12 @@ def _write_labels(path: Path, labels: "np.ndarray") -> None:
     import numpy as np
     from PIL import Image
 
+    from permutogeo.data._files import replacing
     from permutogeo.viz import palette
 
     if int(labels.max(initial=0)) > 255:
         raise ValueError("Expected at most 256 labels, as many as a PNG with a palette has")
     picture = Image.fromarray(labels.astype(np.uint8), "P")
     picture.putpalette(palette(256).ravel().tolist())
-    with whole_file(path) as temporary:
+    with replacing(path) as temporary:
         picture.save(temporary, "PNG")

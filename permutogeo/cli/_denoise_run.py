@@ -1,0 +1,161 @@
+"""What ``permutogeo denoise`` does with each file, once it is clear what goes where."""
+
+import copy
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import typer
+from torch_geometric.data import Data
+
+from permutogeo.cli._geometry import check_target, has_faces, read, write
+from permutogeo.cli._jobs import Job
+from permutogeo.mesh import denoise
+from permutogeo.metrics import normal_angle, vertex_distance, vertex_rmse
+from permutogeo.models import MeshDenoiser
+from permutogeo.viz import mesh_picture, mesh_report
+
+# A file that raises one of these is given up; the others go on.
+FAILURES = (ValueError, TypeError, OSError, RuntimeError, MemoryError)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to denoise, as the command line has it."""
+
+    method: str
+    strength: float
+    iterations: int | None
+    weights: str
+    device: str
+
+    def check(self) -> None:
+        """Raise for what would fail with every file."""
+        try:
+            torch.empty(0, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise ValueError(
+                f"Expected a device of this machine (got '{self.device}': {reason})"
+            ) from error
+        if self.method == "learned":
+            MeshDenoiser.from_pretrained(self.weights)
+
+
+def run_all(jobs: list[Job], settings: Settings, truth: Path | None, up: str) -> list[Path]:
+    """Do all jobs, with a bar on a terminal; the inputs that could not be done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    settings.check()
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    failed = []
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=len(jobs))
+        for number, job in enumerate(jobs):
+            bar.update(task, completed=number, description=job.source.name)
+
+            def advance(part: float, number: int = number) -> None:
+                bar.update(task, completed=number + part)
+
+            try:
+                typer.echo(run(job, settings, truth, up, advance))
+            except FAILURES as error:
+                reason = str(error) or type(error).__name__
+                named = reason if str(job.source) in reason else f"'{job.source}': {reason}"
+                typer.echo(f"Error: {named}", err=True)
+                failed.append(job.source)
+    return failed
+
+
+def run(
+    job: Job, settings: Settings, truth: Path | None, up: str, advance: Callable[[float], None]
+) -> str:
+    """Read, denoise, write; what there is to say about it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        noisy = read(job.source)
+        clean_mesh = None if truth is None else read(truth)
+    notes = [str(warning.message).removeprefix("RepairMesh: ") for warning in caught]
+    lost = check_target(noisy, job.target)
+    if lost:
+        notes.append(f"{job.target.suffix[1:].upper()} files do not hold {', '.join(lost)}")
+    for note in notes:
+        typer.echo(f"Warning: '{job.source}': {note}", err=True)
+    start = time.perf_counter()
+    result = denoise(
+        copy.copy(noisy).to(settings.device),
+        settings.method,
+        settings.strength,
+        settings.iterations,
+        weights=settings.weights,
+        on_progress=advance,
+    ).cpu()
+    seconds = time.perf_counter() - start
+    for path in job.written:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write(result, job.target, job.source)
+    if job.report is not None:
+        about = {**asdict(settings), "seconds": f"{seconds:.1f}", "notes": "; ".join(notes)}
+        write_report(job, noisy, result, clean_mesh, about, up)
+    return f"{job.target}: {size(result)}, {seconds:.1f} s{gain(noisy, result, clean_mesh)}"
+
+
+def size(data: Data) -> str:
+    """How much there is."""
+    count = len(data["pos"])
+    return (
+        f"{count:,} vertices, {data['face'].size(1):,} faces"
+        if has_faces(data)
+        else f"{count:,} points"
+    )
+
+
+def gain(noisy: Data, result: Data, truth: Data | None) -> str:
+    """What the truth says, where it has the same faces."""
+    if truth is None or not comparable(noisy, truth):
+        return ""
+    before, after = (measures(data, truth) for data in (noisy, result))
+    return "".join(f", {name} {before[name]} to {after[name]}" for name in before)
+
+
+def comparable(data: Data, other: Data) -> bool:
+    """Whether vertices belong together one by one."""
+    if data["pos"].shape != other["pos"].shape or has_faces(data) != has_faces(other):
+        return False
+    return not has_faces(data) or torch.equal(data["face"], other["face"])
+
+
+def measures(data: Data, reference: Data) -> dict[str, str]:
+    """How far vertices and normals are from those of a reference."""
+    pos, target = data["pos"], reference["pos"]
+    found = {"vertex RMSE": f"{vertex_rmse(pos, target):.4g}"}
+    if has_faces(data):
+        face = data["face"]
+        found["vertex distance / mean edge"] = f"{vertex_distance(pos, target, face):.4f}"
+        found["mean normal angle"] = f"{normal_angle(pos, target, face):.2f}°"
+    return found
+
+
+def write_report(
+    job: Job, noisy: Data, result: Data, truth: Data | None, about: dict[str, object], up: str
+) -> None:
+    """The page and the picture."""
+    assert job.report is not None
+    views = {"noisy": noisy, "denoised": result}
+    numbers = {"denoised, from noisy": measures(result, noisy)}
+    if truth is not None:
+        if comparable(noisy, truth):
+            numbers = {name: measures(data, truth) for name, data in views.items()}
+        views["ground truth"] = truth
+    about = {"input": str(job.source), "output": str(job.target), **about}
+    told = {name: value for name, value in about.items() if value not in (None, "")}
+    title = f"{job.source.name}, denoised"
+    mesh_report(job.report, views, title=title, numbers=numbers, settings=told, up=up)
+    mesh_picture(job.picture, views, title=title, up=up)
