@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +11,7 @@ import numpy as np
 import torch
 
 from permutogeo.benchmarks import peers
+from permutogeo.benchmarks.limits import reset_peak, status
 from permutogeo.benchmarks.timing import in_turn, ms, square_product, table, threads
 from permutogeo.nn import DenseCRF, GaussianKernel
 
@@ -112,6 +112,7 @@ def peak(package: str, size: tuple[int, int]) -> float:
     """Megabytes that inference adds to a process in which a small one has run before."""
     program(package, *photograph(40, 60))()
     image, energy = photograph(*size)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    reset_peak()
+    before = status("VmRSS")
     program(package, image, energy)()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    return (status("VmHWM") - before) / 1e3

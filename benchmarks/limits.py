@@ -95,20 +95,21 @@ def memory(quick: bool = False) -> None:
 def _build_memory(count: str, dim: str) -> None:
     feature = torch.rand(int(count), int(dim)) * 10
     pg.Lattice.build(feature[:2000].clone())
-    _reset_peak()
-    before = _status("VmRSS")
+    reset_peak()
+    before = status("VmRSS")
     lattice = pg.Lattice.build(feature)
     kept = [lattice.vertex, lattice.weight, lattice.code]
     size = sum(part.numel() * part.element_size() for part in kept)
-    print(json.dumps([(_status("VmHWM") - before) / 1e3, size / 1e6]))
+    print(json.dumps([(status("VmHWM") - before) / 1e3, size / 1e6]))
 
 
-def _reset_peak() -> None:
+def reset_peak() -> None:
+    """Let the kernel measure the most memory anew."""
     with open("/proc/self/clear_refs", "w") as file:
         file.write("5")
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
     """A figure of /proc/self/status, in kB."""
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(field))

@@ -59,3 +59,30 @@ def make(dtype: type, radius: int) -> SimpleNamespace:
             out1[v, b] = sum1(values1, b, v, neighbors, column, tap)
 
     return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis)
+
+
+@cache
+def make_wide(dtype: type, radius: int, width: int) -> SimpleNamespace:
+    module = named("wide_blur", dtype, radius, width)
+    Row = wp.types.vector(length=width, dtype=dtype)
+    sides = 2 * radius
+    Column = wp.types.vector(length=max(1, sides), dtype=wp.int32)
+    Tap = wp.types.vector(length=1 + sides, dtype=dtype)
+
+    @kernel(module)
+    def axis(
+        start: int,
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (the last row) where absent
+        column: Column,  # which neighbors lie on this axis
+        tap: Tap,  # their weights, after the centre's
+        values: wp.array1d(dtype=Row),  # [M + 1], the last row zero
+        out: wp.array1d(dtype=Row),  # [M + 1], out but for the last row
+    ):
+        """The same for rows of one length, several times as fast; a thread owns a vertex."""
+        v = wp.tid() + start
+        total = tap[0] * values[v]
+        for j in range(sides):
+            total += tap[1 + j] * values[neighbors[v, column[j]]]
+        out[v] = total
+
+    return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis)

@@ -49,6 +49,7 @@ def solve(problem: CRFProblem, num_steps: int) -> Tensor:
         [operator.source.weight for operator in operators],
         [operator.target.weight for operator in operators],
         [operator.source.num_vertices for operator in operators],
+        problem.batch,
     )
     values: list[Tensor] = []
     for step in range(num_steps):

@@ -25,6 +25,8 @@ from permutogeo.nn.crf_kernel import CRFKernel, PairwiseOperator
 from permutogeo.nn.crf_solver import MeanField, Solver, find_solver
 
 T = TypeVar("T")
+# Lattices over no more than these are too small to be shared well among threads: each has its own.
+_FEW_POINTS = 1 << 18
 Compatible = str | float | Tensor | Compatibility
 
 
@@ -157,7 +159,8 @@ class DenseCRF(Module):
                 operators.append(kernel.operator(lattice, *how))
             return operators
 
-        each = _side_by_side(lay, len(points))
+        few = len(unary) <= _FEW_POINTS
+        each = _side_by_side(lay, len(points)) if few else [lay(m) for m in range(len(points))]
         mixes: Any = self.compatibilities
         terms = [
             [(operators[step], mix) for operators, mix in zip(each, mixes[step], strict=True)]
@@ -227,8 +230,7 @@ class DenseCRF(Module):
 
 
 def _side_by_side(work: Callable[[int], T], count: int) -> list[T]:
-    """``work`` on each number. Lattices are too small to be shared well among threads, but a
-    gradient is recorded on the caller's thread alone."""
+    """``work`` on each number, on threads of their own unless a gradient is to be recorded."""
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         return [work(m) for m in range(count)]
     out: dict[int, T] = {}

@@ -11,11 +11,17 @@ from permutogeo.kernels import blur as kernels
 from permutogeo.ops._library import define
 from permutogeo.ops.rows import with_zero_row
 
+_LANES = 8
+_WIDEST = 64
+
 
 def _blur(values, neighbors, dim, taps, reverse):
     device, count = values.device, len(values)
-    radius = len(taps) // 2
-    run = _warp.kernels(kernels.make, values.dtype, radius, device=device)
+    radius, channels = len(taps) // 2, values.shape[1]
+    # A kernel for each length of rows is worth its making for lengths that fill vectors.
+    wide = channels % _LANES == 0 and 0 < channels <= _WIDEST
+    make, key = (kernels.make_wide, (channels,)) if wide else (kernels.make, ())
+    run = _warp.kernels(make, values.dtype, radius, *key, device=device)
     # Divided by the response at the centre: to return there, the steps on all axes must be equal.
     gain = sum(tap ** (dim + 1) for tap in taps) ** (-1.0 / (dim + 1))
     sides = [tap for tap in taps[radius + 1 :] for _ in range(2)]
@@ -31,8 +37,8 @@ def _blur(values, neighbors, dim, taps, reverse):
             _warp.array(neighbors, 2),
             run.Column(*axis),
             tap,
-            *_warp.rows(current),
-            *_warp.rows(out),
+            *([_warp.array(current, 1)] if wide else _warp.rows(current)),
+            *([_warp.array(out, 1)] if wide else _warp.rows(out)),
             device=device,
         )
         current, out = out, current

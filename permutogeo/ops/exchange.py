@@ -20,6 +20,8 @@ _CHUNK = 16384
 # Sums of their own that stretches of points can afford, for corners that meet at a vertex.
 _CORNERS_PER_SUM = 16
 _MOST_SUMS = 8
+# Stretches of whole graphs, which need no sums of their own.
+_MOST_STRETCHES = 16
 # Stands in for the logit of a label that is only there to fill a vector.
 _NEVER = -1e30
 
@@ -33,6 +35,7 @@ class Exchange:
         source: Weights for adding up, ``[N, k]``.
         target: Weights for reading, ``[N, k]``.
         num_vertices: Vertices of each lattice.
+        batch: Graph of each point; graphs share no vertex.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class Exchange:
         source: Sequence[torch.Tensor],
         target: Sequence[torch.Tensor],
         num_vertices: Sequence[int],
+        batch: torch.Tensor | None = None,
     ):
         self.count, self.labels = unary.shape
         self.unary = self._pad(unary.detach(), _NEVER)
@@ -50,14 +54,16 @@ class Exchange:
         self.target = [weight.detach().contiguous() for weight in target]
         self.num_vertices = num_vertices
         # By sizes alone, so that the bits do not depend on threads.
-        shared = min(
-            self.count * corners.shape[1] // max(1, size)
-            for corners, size in zip(vertex, num_vertices, strict=True)
-        )
-        sums = max(2, min(_MOST_SUMS, shared // _CORNERS_PER_SUM)) if self.count > _CHUNK else 1
-        self.stretches = [
-            (self.count * i // sums, self.count * (i + 1) // sums) for i in range(sums)
-        ]
+        self.stretches = _between_graphs(batch)
+        self.sums = 1
+        if len(self.stretches) < 2:
+            shared = min(
+                self.count * corners.shape[1] // max(1, size)
+                for corners, size in zip(vertex, num_vertices, strict=True)
+            )
+            many = max(2, min(_MOST_SUMS, shared // _CORNERS_PER_SUM))
+            self.sums = many if self.count > _CHUNK else 1
+            self.stretches = _cut(self.count, self.sums)
 
     def step(
         self, values: Sequence[torch.Tensor], filters: Sequence[Callable]
@@ -83,17 +89,18 @@ class Exchange:
         return out
 
     def _splat(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Sums ``[S, M, W]`` for each lattice, one for each stretch of points."""
+        """Sums ``[S, M, W]`` for each lattice: one for each stretch of points, or one for all where
+        stretches share no vertex."""
         width, dtype, device = self.unary.shape[1], self.unary.dtype, self.unary.device
         sums = [
-            _warp.full(len(self.stretches), size, width, value=0, dtype=dtype, device=device)
+            _warp.full(self.sums, size, width, value=0, dtype=dtype, device=device)
             for size in self.num_vertices
         ]
 
         def work(number: int, first: int, last: int) -> None:
             marginals = self.unary.new_empty(min(_CHUNK, last - first), width)
             adds = [
-                self._prepare(m, "scatter", self.source[m], marginals, total[number])
+                self._prepare(m, "scatter", self.source[m], marginals, total[number % self.sums])
                 for m, total in enumerate(sums)
             ]
             for start, logits in self._logits(values, first, last):
@@ -150,3 +157,16 @@ class Exchange:
         tools = _warp.kernels(kernels.make, *key, device=self.unary.device)
         described = [_warp.array(tensor, 1) for tensor in (self.vertex[m], *tensors)]
         return _warp.prepare(getattr(tools, name), *described, device=self.unary.device)
+
+
+def _cut(count: int, parts: int) -> list[tuple[int, int]]:
+    return [(count * i // parts, count * (i + 1) // parts) for i in range(parts)]
+
+
+def _between_graphs(batch: torch.Tensor | None) -> list[tuple[int, int]]:
+    """Stretches of points that end where graphs do; none unless graphs follow each other."""
+    if batch is None or len(batch) == 0 or bool((batch[1:] < batch[:-1]).any()):
+        return []
+    edge = [0, *batch.unique_consecutive(return_counts=True)[1].cumsum(0).tolist()]
+    parts = _cut(len(edge) - 1, min(_MOST_STRETCHES, len(edge) - 1))
+    return [(edge[first], edge[last]) for first, last in parts]

@@ -33,6 +33,7 @@ PER_DTYPE = {
     "combine": splat.make_combine,
     "blur": lambda dtype: blur.make(dtype, 1),
     "wide blur": lambda dtype: blur.make(dtype, 2),
+    "blur of whole rows": lambda dtype: blur.make_wide(dtype, 1, 24),
     "gather": convolve.make_gather,
     "channelwise": convolve.make_channelwise,
 }

@@ -76,6 +76,21 @@ def test_nothing_given_is_changed():
     assert all(torch.equal(a, b) for a, b in zip(before, (unary, *source, *target), strict=True))
 
 
+@pytest.mark.parametrize("graphs", [2, 5, 40])
+def test_a_batch_needs_no_sums_of_its_own(graphs):
+    batch = torch.randint(graphs, (3000,)).sort().values
+    lattice = Lattice.build(torch.rand(3000, 2) * 5, batch)
+    unary, weight = torch.randn(3000, 3), lattice.weight
+    place = ([lattice.vertex], [weight], [weight], [lattice.num_vertices])
+    whole, parted = Exchange(unary, *place), Exchange(unary, *place, batch)
+    assert len(parted.stretches) == min(graphs, 16)
+    assert parted.sums == 1
+    results = [each.step([], [lattice.blur])[0] for each in (whole, parted)]
+    torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-5)
+    mixed = batch[torch.randperm(3000)]  # not one after another
+    assert len(Exchange(unary, *place, mixed).stretches) == 1
+
+
 def test_no_points():
     lattice = Lattice.build(torch.empty(0, 2))
     exchange = Exchange(
