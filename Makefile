@@ -44,9 +44,9 @@ lint: $(READY)  ## ruff format --check, ruff check, mypy
 	@echo "== ruff check"; $(BIN)/ruff check .
 	@echo "== mypy"; $(BIN)/mypy
 
-demo: $(READY)  ## filter a noisy picture, before and after go to demo-output/
-	@echo "== examples/filter_image.py -> demo-output/"
-	@$(BIN)/python examples/filter_image.py --output demo-output
+demo: $(READY)  ## denoise a body; meshes, a picture and a page go to demo-output/
+	@echo "== examples/denoise_demo.py -> demo-output/"
+	@$(BIN)/python examples/denoise_demo.py --output demo-output
 
 bench: $(READY)  ## time the engine beside its peers (BENCH_ARGS="--quick")
 	@echo "== installing the peers"

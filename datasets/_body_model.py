@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -64,12 +66,10 @@ class BodyModel:
         """Reads and checks an archive; raises ``ValueError`` that names it."""
         arrays = read_arrays(path, _ARRAYS)
         _check(path, arrays)
-        start = arrays["shape_offset"].astype(np.int64)
         targets = {
-            str(name): (np.cumsum(arrays["shape_gap"][a:b].astype(np.int64)),
-                        _UNIT * arrays["shape_dxyz"][a:b].astype(np.float64))
-            for name, a, b in zip(arrays["shape_name"], start, start[1:], strict=False)
-        }  # fmt: skip
+            str(name): (rows, _UNIT * offset.astype(np.float64))
+            for name, rows, offset in _unpacked(arrays)
+        }
         weight = arrays["skin_weight"].astype(np.float64)
         vertices = arrays["vertices"].astype(np.float64)
         face = _triangles(vertices, arrays["quads"].astype(np.int64))
@@ -122,6 +122,13 @@ class BodyModel:
         return np.einsum("vij,vj->vi", blend, vertices) + moved
 
 
+def _unpacked(arrays: dict[str, Array]) -> Iterator[tuple[str, Array, Array]]:
+    """The name of each target, the vertices it moves and by how much."""
+    start = arrays["shape_offset"].astype(np.int64)
+    for name, (a, b) in zip(arrays["shape_name"], pairwise(start), strict=True):
+        yield name, np.cumsum(arrays["shape_gap"][a:b].astype(np.int64)), arrays["shape_dxyz"][a:b]
+
+
 def _triangles(vertices: Array, quads: Array) -> Array:
     """Two triangles for each quadrilateral, parted along its shorter diagonal."""
     corner = vertices[quads]
@@ -138,31 +145,45 @@ def _edges(path: Path, face: Array) -> Edges:
         raise ValueError(f"'{path}': Expected a closed surface in 'quads' ({error})") from error
 
 
+def _need(path: Path, condition: bool | np.bool_, expected: str) -> None:
+    if not condition:
+        raise ValueError(f"'{path}': Expected {expected} in a body model (it has not)")
+
+
 def _check(path: Path, arrays: dict[str, Array]) -> None:
     """Raise one sentence that names the archive unless its arrays fit each other."""
     count, bones = len(arrays["vertices"]), len(arrays["bone_name"])
-    names, start = arrays["shape_name"], arrays["shape_offset"].astype(np.int64)
-    gaps, parent = arrays["shape_gap"], arrays["bone_parent"].astype(np.int64)
-
-    def need(condition: bool | np.bool_, expected: str) -> None:
-        if not condition:
-            raise ValueError(f"'{path}': Expected {expected} in a body model (it has not)")
-
     for name in ("vertices", "joint", "skin_weight"):
-        need(np.isfinite(arrays[name].astype(np.float64)).all(), f"finite numbers in '{name}'")
+        finite = np.isfinite(arrays[name].astype(np.float64)).all()
+        _need(path, finite, f"finite numbers in '{name}'")
     for name, limit in (("quads", count), ("skin_bone", bones)):
-        values = arrays[name].astype(np.int64)
-        need(values.size > 0 and 0 <= values.min() and values.max() < limit,
-             f"numbers below {limit} in '{name}'")  # fmt: skip
-    need(len(start) == len(names) + 1 and start[0] == 0, "a start and an end for each shape")
-    need((np.diff(start) >= 0).all() and start[-1] == len(gaps), "rising numbers in 'shape_offset'")
-    need(len(arrays["shape_dxyz"]) == len(gaps), "as many rows in 'shape_dxyz' as in 'shape_gap'")
-    sums = np.add.reduceat(np.append(gaps.astype(np.int64), 0), start[:-1]) if len(names) else gaps
-    need((sums[np.diff(start) > 0] < count).all(), f"shapes of vertices below {count}")
-    need((gaps.astype(np.int64) >= 0).all(), "no negative numbers in 'shape_gap'")
-    need(len(parent) == len(arrays["joint"]) == bones, "a parent and a joint for each bone")
-    need((parent < np.arange(bones)).all() and (parent >= -1).all(), "parents before their bones")
-    need(arrays["joint_dxyz"].shape[:2] == (len(names), bones), "shifts of all joints by all shapes")
-    need(len(arrays["skin_bone"]) == len(arrays["skin_weight"]) == count, "bones for each vertex")
+        index = arrays[name].astype(np.int64)
+        fits = index.size > 0 and index.min() >= 0 and index.max() < limit
+        _need(path, fits, f"numbers from 0 to {limit - 1} in '{name}'")
+    parent = arrays["bone_parent"].astype(np.int64)
+    one_each = len(parent) == len(arrays["joint"]) == bones
+    _need(path, one_each, "a parent and a joint for each bone")
+    ordered = (parent < np.arange(bones)).all() and (parent >= -1).all()
+    _need(path, ordered, "parents that stand before their bones")
     weight = arrays["skin_weight"].astype(np.float64)
-    need((weight >= 0).all() and (weight.sum(axis=1) > 0.5).all(), "weights that sum to 1")
+    one_each = len(arrays["skin_bone"]) == len(weight) == count
+    _need(path, one_each, "four bones and weights for each vertex")
+    _need(path, (weight >= 0).all() and (weight.sum(axis=1) > 0.5).all(), "weights that sum to 1")
+    _check_targets(path, arrays)
+
+
+def _check_targets(path: Path, arrays: dict[str, Array]) -> None:
+    names, bones = len(arrays["shape_name"]), len(arrays["bone_name"])
+    start, gap = arrays["shape_offset"].astype(np.int64), arrays["shape_gap"].astype(np.int64)
+    one_each = len(start) == names + 1 and len(arrays["shape_dxyz"]) == len(gap)
+    _need(path, one_each, "offsets and a place for each shape")
+    for name in ("shape_name", "bone_name"):
+        unique = len(np.unique(arrays[name])) == len(arrays[name])
+        _need(path, unique, f"different names in '{name}'")
+    rising = start[0] == 0 and (np.diff(start) >= 0).all() and start[-1] == len(gap)
+    _need(path, rising, "places of shapes from first to last")
+    last = max((gap[a:b].sum() for a, b in pairwise(start)), default=0)
+    fits = (gap >= 0).all() and last < len(arrays["vertices"])
+    _need(path, fits, "shapes that move vertices there are")
+    shifts = arrays["joint_dxyz"].shape[:2] == (names, bones)
+    _need(path, shifts, "shifts of all joints by all shapes")

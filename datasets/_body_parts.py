@@ -54,8 +54,7 @@ def body_parts(rng: Random) -> tuple[Array, Array, Array]:
     bend, twist, lean = rng.triangular([-6, -14, -8], [2, 0, 0], [16, 14, 8])
     waist = pelvis.child((0, 0.08, 0), "xyz", bend, twist, lean)
     chest = waist.child((0, 0.1, 0), "xyz", bend, twist, lean)
-    parts = [*_hips(pelvis, stout, female), *_torso(waist, chest, stout, female)]
-    parts += _head(chest, rng, female)
+    parts = _torso(pelvis, waist, chest, stout, female) + _head(chest, rng, female)
     legs, arms = rng.normal(1, 0.04, 2)
     for side in (1, -1):
         parts += _leg(pelvis, rng, side, stout, legs)
@@ -64,26 +63,26 @@ def body_parts(rng: Random) -> tuple[Array, Array, Array]:
     return height * start, height * end, height * radius
 
 
-def _hips(pelvis: Frame, stout: float, female: float) -> list[Part]:
-    wide = 0.046 + 0.01 * female
-    parts = [pelvis.bar(wide, 0, 0, 0.062 * stout), pelvis.bar(0.04, 0.045, 0.005, 0.056 * stout)]
-    for side in (1, -1):
-        parts.append(pelvis.ball((0.042 * side, -0.025, -0.03), 0.05 * stout))
-    return parts
-
-
-def _torso(waist: Frame, chest: Frame, stout: float, female: float) -> list[Part]:
+def _torso(pelvis: Frame, waist: Frame, chest: Frame, stout: float, female: float) -> list[Part]:
     slim = stout**0.6 * (1 - 0.08 * female)
+    hip, middle, breast = (0.044 + 0.01 * female) * stout, 0.034 * stout, 0.018 + 0.018 * female
     parts = [
-        waist.bar(0.036, 0, 0, 0.055 * stout),
-        waist.ball((0, -0.01, 0.02), 0.048 * stout**2),
-        waist.bar(0.042, 0.05, 0, 0.056 * slim),
-        chest.bar(0.05, 0, 0.004, 0.062 * slim),
-        chest.bar(0.08 - 0.01 * female, 0.06, -0.004, 0.042 * slim),
+        waist.ball((0, -0.012, 0.016), 0.046 * stout**2),
+        chest.bar(0.05, 0.06, -0.002, 0.042 * slim),
+        chest.part((0, -0.03, 0.006), (0, 0.05, 0.004), 0.056 * slim, 0.05 * slim),
     ]
     for side in (1, -1):
-        parts.append(chest.ball((0.043 * side, -0.004, 0.036), 0.022 + 0.016 * female))
-        parts.append(chest.part((0.08 * side, 0.075, 0), (0, 0.13, -0.008), 0.022, 0.026))
+        low, high = pelvis.at(hip * side, 0, 0), waist.at(middle * side, 0, 0)
+        top = chest.at(0.046 * side, 0, 0.002)
+        shoulder = chest.at((0.082 - 0.008 * female) * side, 0.062, -0.004)
+        parts += [
+            pelvis.ball((0.042 * side, -0.025, -0.026), 0.05 * stout),
+            (low, high, (0.06 * stout, 0.053 * stout)),
+            (high, top, (0.053 * stout, 0.06 * slim)),
+            (top, shoulder, (0.06 * slim, 0.04)),
+            chest.ball((0.043 * side, -0.004, 0.034), breast),
+            chest.part((0.08 * side, 0.075, 0), (0, 0.13, -0.008), 0.022, 0.026),
+        ]
     return parts
 
 
@@ -93,7 +92,7 @@ def _head(chest: Frame, rng: Random, female: float) -> list[Part]:
     head = neck.child((0, 0.06, 0.01), "xyz", nod, turn, tilt)
     size = rng.normal(1, 0.05)
     parts = [
-        neck.part((0, -0.01, -0.004), (0, 0.075, 0.002), 0.031 - 0.004 * female),
+        neck.part((0, -0.03, -0.004), (0, 0.075, 0.002), 0.032 - 0.004 * female),
         head.part((0, 0.066, -0.018), (0, 0.07, 0.012), 0.05 * size),
         head.part((0, 0.035, 0.012), (0, 0.014, 0.04), 0.042 * size, 0.02),
         head.part((0, 0.056, 0.056), (0, 0.04, 0.067), 0.006, 0.01 * size),
@@ -111,9 +110,9 @@ def _leg(pelvis: Frame, rng: Random, side: int, stout: float, length: float) -> 
     toe = 0.012 * side
     return [
         hip.part((0, -0.01, 0), (0, -thigh, 0), 0.056 * stout, 0.035),
-        hip.part((0, -0.06, 0.01), (0, -0.12, 0.008), 0.048 * stout, 0.044 * stout**0.5),
+        hip.part((0, -0.04, 0.007), (0, -0.15, 0.006), 0.046 * stout, 0.038 * stout**0.5),
         knee.part((0, 0, 0.002), (0, -shank, 0), 0.034, 0.021),
-        knee.part((0, -0.045, -0.014), (0, -0.09, -0.01), 0.032 * stout**0.5, 0.027),
+        knee.part((0, -0.035, -0.01), (0, -0.11, -0.008), 0.032 * stout**0.5, 0.024),
         ankle.part((0, -0.028, -0.016), (toe / 2, -0.036, 0.06), 0.021, 0.018),
         ankle.part((0, -0.005, 0.004), (toe / 2, -0.03, 0.06), 0.022, 0.017),
         ankle.part((toe - 0.013, -0.04, 0.082), (toe + 0.013, -0.04, 0.086), 0.013),
@@ -130,9 +129,9 @@ def _arm(chest: Frame, rng: Random, side: int, stout: float, length: float) -> l
     strong = stout**0.5
     return [
         shoulder.part((0, 0, 0), (0, -upper, 0), 0.034 * strong, 0.024),
-        shoulder.part((0, -0.05, 0.006), (0, -0.1, 0.006), 0.029 * strong, 0.027 * strong),
+        shoulder.part((0, -0.03, 0.004), (0, -0.11, 0.004), 0.029 * strong, 0.025 * strong),
         elbow.part((0, 0, 0), (0, -lower, 0), 0.025, 0.015),
-        elbow.part((0, -0.02, 0.003), (0, -0.06, 0.002), 0.026 * strong, 0.022),
+        elbow.part((0, -0.015, 0.002), (0, -0.075, 0.002), 0.025 * strong, 0.019),
         wrist.part((-0.011, -0.016, 0), (-0.012, -0.05, 0), 0.013),
         wrist.part((0.011, -0.016, 0), (0.012, -0.05, 0), 0.013),
         wrist.part((-0.01, -0.05, 0), (-0.008, -0.088, 0.008), 0.012, 0.009),

@@ -86,10 +86,9 @@ def contour(
     """
     inside = _largest(_inside(values, low, cell, shape, slope))
     start, axis = _crossings(inside)
-    step = np.eye(3, dtype=np.int64)[axis]
     outward = inside[tuple(start.T)]
-    ends = start, start + step
-    points = _roots(values, *(low + cell * end for end in ends), outward)
+    end = start + np.eye(3, dtype=np.int64)[axis]
+    points = _roots(values, low + cell * start, low + cell * end, outward)
     sheet, quads = _quads(inside, start, axis, outward)
     total = np.stack(
         [np.bincount(sheet, np.repeat(points[:, k], 4), quads.max() + 1) for k in range(3)], axis=1
@@ -147,11 +146,10 @@ def _roots(values: Values, start: Array, end: Array, first_inside: Array) -> Arr
 
 def _quads(inside: Array, start: Array, axis: Array, outward: Array) -> tuple[Array, Array]:
     """The vertices of each quadrilateral: flat and numbered ``[4 Q]``, and in order ``[Q, 4]``."""
-    code = sum(
-        inside[tuple(slice(c, n - 1 + c) for c, n in zip(corner, inside.shape, strict=True))]
-        .astype(np.int64) << bit
-        for bit, corner in enumerate(_CORNERS)
-    )  # fmt: skip
+    code = np.zeros([n - 1 for n in inside.shape], np.int64)
+    for bit, corner in enumerate(_CORNERS):
+        window = tuple(slice(c, n - 1 + c) for c, n in zip(corner, inside.shape, strict=True))
+        code |= inside[window].astype(np.int64) << bit
     keys = []
     rows = np.arange(len(start))
     for u, v in ((1, 1), (0, 1), (0, 0), (1, 0)):

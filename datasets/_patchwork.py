@@ -115,7 +115,10 @@ class Patchwork:
         member = row_of[self.face] * len(self.surfaces) + self.patch[:, None]
         row, surface = np.divmod(np.unique(member[member >= 0]), len(self.surfaces))
         for _ in range(steps):
-            pos = pos + _newton(pos, row, surface, self.surfaces, reach)
+            step = _newton(pos, row, surface, self.surfaces, reach)
+            pos = pos + step
+            if np.abs(step).max(initial=0.0) < 1e-9 * reach:
+                break
         return pos
 
 

@@ -63,7 +63,9 @@ def _mesh(surface: BlendedCapsules, resolution: int) -> Patchwork:
     nx, ny, nz = (np.ceil((high - low) / cell).astype(int) + 4).tolist()
     mesh = first_mesh(Leaf(surface), low, cell, (nx, ny, nz), slope=1.0)
     mesh = remesh(mesh, 1.12 * cell, rounds=3)
-    if len(mesh.pos) - len(mesh.edges.ends) + len(mesh.face) != 2 or num_fans(mesh) != len(mesh.pos):
+    if len(mesh.pos) - len(mesh.edges.ends) + len(mesh.face) != 2 or num_fans(mesh) != len(
+        mesh.pos
+    ):
         raise Tangled("the body has handles")
     return mesh
 

@@ -161,9 +161,7 @@ def _spoiled(mesh: Patchwork, pos: Array, face: Array, longest: float) -> Array:
     return rows[worse | (side > longest).any(axis=1)]
 
 
-def _collapsible(
-    mesh: Patchwork, shortest: float, rng: np.random.Generator
-) -> tuple[Array, Array]:
+def _collapsible(mesh: Patchwork, shortest: float, rng: np.random.Generator) -> tuple[Array, Array]:
     """Vertices to keep and to remove, of short edges far enough apart.
 
     Shorter ones come first as a rule; if always, one that may not go would block its neighbors.

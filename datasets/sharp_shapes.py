@@ -12,8 +12,8 @@ from permutogeo.data import from_mesh
 from permutogeo.datasets._generated import GeneratedShapes
 from permutogeo.datasets._patchwork import Patchwork, Tangled
 from permutogeo.datasets._remesh import scatter
-from permutogeo.datasets._sharp_recipes import random_solid
 from permutogeo.datasets._shapes import Transform
+from permutogeo.datasets._sharp_recipes import random_solid
 from permutogeo.datasets._solid_mesh import check, mesh_of
 
 

@@ -1,168 +1,69 @@
-"""Segment shapes into their parts: a lattice U-Net beside PyG's own EdgeConv, in one run.
+"""Segment shapes into their parts: a U-Net on the lattice beside PyG's own EdgeConv, in one run.
 
     PERMUTOGEO_DATA=/path/to/data python examples/segment_parts.py
 
 trains both on the same 266 shapes of 19 categories (512 points each, 94 parts; a shape's category
-is known, so that only its parts are asked for) and tests them once on 114 others. A table and
-``results.json`` in the output folder say how they compare. Expect a mean IoU of about 0.68 and 85 %
-of the points right with both, at equal parameters, the lattice in about half the time. To choose
+is known, so that only its parts are asked for) and tests them on 114 others, for three seeds: first
+for as many epochs, then the faster one for as long as the slower took. Two tables say how they
+compare, and ``results.json`` in the output folder holds every run. Expect FIGURES. To choose
 settings, ``--validate`` trains on 228 shapes and reports on 38 others.
 """
 
-import argparse
-import json
-import time
-from pathlib import Path
+from functools import partial
 
 import torch
-from scipy.spatial import cKDTree
+from _shapes import Contender, EdgeNet, RandomStretch, Task, arguments, race, report, splits, where
 from torch.nn import functional
-from torch_geometric.loader import DataLoader
-from torch_geometric.nn import MLP, EdgeConv, global_max_pool
-from torch_geometric.transforms import BaseTransform, Compose, RandomScale
 
 from permutogeo.datasets import LabeledMeshes
 from permutogeo.models import LatticeUNet
-from permutogeo.transforms import BilateralFeature, RandomSubsample
+from permutogeo.train import Mean
+from permutogeo.transforms import BilateralFeature
+from permutogeo.transforms.knn_graph import KNNGraph
 
-
-class KNNGraph(BaseTransform):
-    """Edges from the nearest points, by SciPy: PyG's own transform needs a compiled package."""
-
-    def __init__(self, k):
-        self.k = k
-
-    def forward(self, data):
-        _, near = cKDTree(data.pos.numpy()).query(data.pos.numpy(), self.k)
-        target = torch.arange(len(near)).repeat_interleave(self.k)
-        data.edge_index = torch.stack([torch.from_numpy(near).reshape(-1), target])
-        return data
-
-
-class EdgeNet(torch.nn.Module):
-    """DGCNN (https://arxiv.org/abs/1801.07829) on a graph of nearest points."""
-
-    def __init__(self, in_channels, hidden_channels, out_channels):
-        super().__init__()
-        c = hidden_channels
-        widths = [[2 * in_channels, c, c], [2 * c, c], [2 * c, c]]
-        self.convs = torch.nn.ModuleList(
-            EdgeConv(MLP(width, plain_last=False), aggr="max") for width in widths
-        )
-        self.mix = MLP([3 * c, 4 * c], plain_last=False)
-        self.predict = MLP([7 * c, 4 * c, 2 * c, out_channels], dropout=0.3)
-
-    def forward(self, x, edge_index, batch):
-        outs = []
-        for conv in self.convs:
-            x = conv(x, edge_index)
-            outs.append(x)
-        x = torch.cat(outs, 1)
-        whole = global_max_pool(self.mix(x), batch)
-        return self.predict(torch.cat([x, whole[batch]], 1))
+CONTENDERS = {
+    "LatticeUNet": Contender(
+        lambda: LatticeUNet(6, 24, 94, dim=3, depth=2, dropout=0.3), BilateralFeature(pos=0.1), 0.01
+    ),
+    "EdgeConv": Contender(lambda: EdgeNet(6, 64, 94, task="point"), KNNGraph(8), 0.005),
+}
 
 
 def predict(model, data, mask):
     """The logits of the parts that each point's shape can have."""
     x = torch.cat([data.pos, data.normal], 1)
-    where = data.edge_index if isinstance(model, EdgeNet) else data.feature
-    return model(x, where, data.batch).masked_fill(~mask[data.category[data.batch]], -torch.inf)
+    logits = model(x, where(data), data.batch)
+    return logits.masked_fill(~mask[data.category[data.batch]], -torch.inf)
 
 
-def train(model, loader, mask, optimizer, scheduler):
-    """One epoch; returns the mean loss."""
-    model.train()
-    total = 0.0
-    for data in loader:
-        optimizer.zero_grad()
-        loss = functional.cross_entropy(predict(model, data, mask), data.y)
-        loss.backward()
-        optimizer.step()
-        scheduler.step()
-        total += float(loss.detach()) * data.num_graphs
-    return total / len(loader.dataset)
+def step(model, data, mask):
+    """The loss over all points, and their number."""
+    logits = predict(model, data, mask)
+    return functional.cross_entropy(logits, data.y, reduction="sum"), len(logits)
 
 
-@torch.no_grad()
-def test(model, loader, mask):
+def measure(model, data, mask):
     """Mean IoU over shapes, each the mean over its category's parts, and accuracy over points."""
-    model.eval()
-    ious, right, count = [], 0, 0
-    for data in loader:
-        pred = predict(model, data, mask).argmax(1)
-        right, count = right + int((pred == data.y).sum()), count + len(pred)
-        for i, category in enumerate(data.category):
-            parts = mask[category].nonzero()
-            a, b = pred[data.batch == i] == parts, data.y[data.batch == i] == parts
-            union = (a | b).sum(1)
-            # A part that is neither there nor predicted is right.
-            iou = torch.where(union > 0, (a & b).sum(1) / union.clamp(min=1), 1.0)
-            ious.append(float(iou.mean()))
-    return sum(ious) / len(ious), right / count
-
-
-def run(model, transform, args):
-    """Train and test one contender."""
-    count = 64 if args.quick else args.points
-    grow = Compose([RandomSubsample(count=count), RandomScale((0.8, 1.25)), transform])
-    still = Compose([RandomSubsample(count=count, seed=0), transform])
-    names = ("train", "val") if args.validate else ("trainval", "test")
-    learn = LabeledMeshes(split=names[0], transform=grow)
-    check = LabeledMeshes(split=names[1], transform=still)
-    learn, check, mask = learn[:: args.skip], check[:: args.skip], learn.part_mask
-    loader = DataLoader(learn, args.batch_size, shuffle=True, drop_last=not args.quick)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, weight_decay=0.01)
-    steps = args.epochs * len(loader)
-    scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, args.lr, total_steps=steps)
-    losses, start = [], time.perf_counter()
-    for epoch in range(args.epochs):
-        losses.append(train(model, loader, mask, optimizer, scheduler))
-        print(f"  epoch {epoch + 1}/{args.epochs}: loss {losses[-1]:.4f}", flush=True)
-    seconds = (time.perf_counter() - start) / args.epochs
-    iou, accuracy = test(model, DataLoader(check, args.batch_size), mask)
-    parameters = sum(p.numel() for p in model.parameters())
-    return {"mean_iou": iou, "accuracy": accuracy, "parameters": parameters,
-            "seconds_per_epoch": seconds, "losses": losses}  # fmt: skip
+    answer = predict(model, data, mask).argmax(1)
+    ious = []
+    for i, category in enumerate(data.category):
+        parts = mask[category].nonzero()
+        a, b = answer[data.batch == i] == parts, data.y[data.batch == i] == parts
+        union = (a | b).sum(1)
+        # A part that is neither there nor predicted is right.
+        iou = torch.where(union > 0, (a & b).sum(1) / union.clamp(min=1), 1.0)
+        ious.append(float(iou.mean()))
+    right = int((answer == data.y).sum())
+    return {"mean_iou": (sum(ious), len(ious)), "accuracy": (right, len(answer))}
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--output", type=Path, default=Path("runs/segment_parts"))
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--points", type=int, default=512)
-    parser.add_argument("--batch-size", type=int, default=8)
-    parser.add_argument("--lr", type=float, default=0.005)
-    parser.add_argument("--sigma", type=float, default=0.1, help="bandwidth of the finest lattice")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", help="one of the two contenders")
-    parser.add_argument("--validate", action="store_true", help="leave the test shapes alone")
-    parser.add_argument("--quick", action="store_true", help="few shapes, few points, one epoch")
-    args = parser.parse_args()
-    args.skip = 40 if args.quick else 1
-    args.epochs = 1 if args.quick else args.epochs
-    contenders = {
-        "LatticeUNet": (
-            lambda: LatticeUNet(6, 24, 94, dim=3, depth=2, dropout=0.3),
-            BilateralFeature(pos=args.sigma),
-        ),
-        "EdgeConv": (lambda: EdgeNet(6, 64, 94), KNNGraph(16)),
-    }
-    results = {}
-    for name, (make, transform) in contenders.items():
-        if args.only in (None, name):
-            torch.manual_seed(args.seed)
-            print(name)
-            try:
-                results[name] = run(make(), transform, args)
-            except FileNotFoundError as error:
-                parser.exit(2, f"{error}\n")
-    print(f"{'':12} {'mean IoU':>9} {'accuracy':>9} {'parameters':>11} {'s/epoch':>8}")
-    for name, r in results.items():
-        print(f"{name:12} {r['mean_iou']:9.4f} {r['accuracy']:9.4f} {r['parameters']:11,} "
-              f"{r['seconds_per_epoch']:8.2f}")  # fmt: skip
-    args.output.mkdir(parents=True, exist_ok=True)
-    record = {"arguments": {k: str(v) for k, v in vars(args).items()}, "results": results}
-    (args.output / "results.json").write_text(json.dumps(record, indent=2))
+    args = arguments(__doc__, epochs=10, batch_size=8)
+    learn, check = splits(LabeledMeshes, args)
+    mask = learn.part_mask
+    metric = Mean(partial(measure, mask=mask))
+    task = Task(learn, check, RandomStretch(), partial(step, mask=mask), metric)
+    report(race(task, CONTENDERS, args), ("mean_iou", "accuracy"), args)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from permutogeo import (
         compat,
         data,
-        datasets,
         functional,
         image,
         metrics,

@@ -3,58 +3,70 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from permutogeo._normalizer import (
+    NORMALIZATIONS,
+    factors,
+    normalized,
+    normalized_after,
+    normalizers,
+)
+from permutogeo._points import Pair, lay_lattice
 from permutogeo.checks import check_points, check_rows, working_dtype
+from permutogeo.incidence import Incidence
 from permutogeo.lattice import Lattice
 from permutogeo.ops.build import check_points as check_values
-
-NORMALIZATIONS = (None, "before", "after", "symmetric")
 
 # Variance of the taps [1/2, 1, 1/2].
 GAUSSIAN_VARIANCE = 0.5
 
-# Added to the response to ones, so that a point that nothing reaches gives 0.
-EPSILON = 1e-20
-
 
 def gaussian_filter(
     x: Tensor,
-    feature: Tensor,
-    batch: Tensor | None = None,
+    feature: Tensor | Pair | None,
+    batch: Tensor | Pair | None = None,
     normalize: str | None = "after",
+    lattice: Lattice | tuple[Lattice, Incidence] | None = None,
 ) -> Tensor:
-    r"""Gaussian filter over features, on a permutohedral lattice in time linear in :math:`N`.
+    r"""Gaussian filter over features, on a permutohedral lattice in time linear in :math:`N`; the
+    twin of :class:`permutogeo.nn.GaussianFilter`.
 
     With :math:`K` the lattice's Gaussian of standard deviation 1 and :math:`n = K 1`, it computes
     :math:`K x` (``None``), :math:`(K x) / n` (``"after"``), :math:`K (x / n)` (``"before"``) or
     :math:`n^{-1/2} K n^{-1/2} x` (``"symmetric"``). Differentiable in both ``x`` and ``feature``.
 
     Args:
-        x: Values at points.
-        feature: Coordinates of the points, divided by the standard deviations.
+        x: Values at the input points.
+        feature: Coordinates of the points, divided by the standard deviations; a pair for input
+            and output points; ``None`` if ``lattice`` is given.
         batch: Graph of each point; graphs do not mix.
         normalize: ``None``, ``"before"``, ``"after"`` or ``"symmetric"``.
+        lattice: ``Lattice.build(feature, batch)``, or for a pair of features what
+            ``Lattice.build_bipartite`` returns, so that several filters build it once. It keeps
+            :math:`n`.
 
     Shapes:
         - x: :math:`(N, C)`
-        - feature: :math:`(N, d)`
-        - batch: :math:`(N)` int64
-        - output: :math:`(N, C)`
+        - feature: :math:`(N, d)`, or :math:`((N, d), (N', d))` for other output points
+        - batch: :math:`(N)`, or :math:`((N), (N'))` int64
+        - output: :math:`(N, C)`, or :math:`(N', C)`
 
     Example:
 
         >>> feature = torch.rand(500, 2) * 5
         >>> smooth = gaussian_filter(torch.rand(500, 1), feature)
+        >>> gaussian_filter(torch.rand(500, 1), (feature, feature[:9] + 0.1)).shape
+        torch.Size([9, 1])
     """
     _check_normalization(normalize)
-    lattice = Lattice.build(feature, batch)
+    once = lattice is None
+    lattice, at = lay_lattice(feature, batch, lattice)
     check_rows("x", x, lattice.num_points, "points", lattice.code)
-    return _lattice_gaussian(lattice, x, normalize)
+    return _lattice_gaussian(lattice, at, x, normalize, once)
 
 
 def brute_force_filter(
@@ -84,15 +96,16 @@ def _exact(
     x: Tensor, feature: Tensor, batch: Tensor | None, normalize: str | None, rows: Tensor
 ) -> Tensor:
     """The rows of the exact filter, by normalization."""
-    if normalize in ("before", "symmetric"):
-        response = _gaussian_sum(torch.ones_like(x[:, :1]), feature, batch) + EPSILON
-        if normalize == "before":
-            return _gaussian_sum(x / response, feature, batch, rows)
-        return _gaussian_sum(x * response.rsqrt(), feature, batch, rows) * response[rows].rsqrt()
+
+    def kernel(y: Tensor) -> Tensor:
+        return _gaussian_sum(y, feature, batch, rows)
+
     if normalize == "after":
-        both = _gaussian_sum(torch.cat([x, torch.ones_like(x[:, :1])], 1), feature, batch, rows)
-        return both[:, :-1] / (both[:, -1:] + EPSILON)
-    return _gaussian_sum(x, feature, batch, rows)
+        return normalized_after(kernel, x)
+    if normalize is None:
+        return kernel(x)
+    response = _gaussian_sum(torch.ones_like(x[:, :1]), feature, batch)
+    return normalized(kernel, x, factors(normalize, lambda: response, lambda: response[rows]))
 
 
 @dataclass(frozen=True)
@@ -137,7 +150,7 @@ def approximation_report(
     check_rows("x", x, lattice.num_points, "points", lattice.code)
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randperm(len(x), generator=generator, device="cpu")[:samples].to(x.device)
-    smooth = _lattice_gaussian(lattice, x, "after")
+    smooth = _lattice_gaussian(lattice, None, x, "after", once=True)
     error = (smooth[rows] - brute_force_filter(x, feature, batch, "after", rows)).double()
     peak = float(x.max() - x.min()) if x.numel() else 0.0
     mean_square = float(error.square().mean()) if error.numel() else 0.0
@@ -146,27 +159,23 @@ def approximation_report(
     return ApproximationReport(psnr, largest, len(rows), len(x), lattice.num_vertices)
 
 
-def _lattice_gaussian(lattice: Lattice, x: Tensor, normalize: str | None) -> Tensor:
-    """Splat, blur and slice, in single precision at least: sums of halves would overflow."""
+def _lattice_gaussian(
+    lattice: Lattice, at: Incidence | None, x: Tensor, normalize: str | None, once: bool
+) -> Tensor:
+    """Splat, blur and slice, in single precision at least: sums of halves would overflow.
+
+    Args:
+        once: Whether the lattice is used this once, so that it need not keep the normalizer.
+    """
+    wide = x.to(working_dtype(x))
 
     def kernel(y: Tensor) -> Tensor:
-        return lattice.slice(lattice.blur(lattice.splat(y)))
+        return lattice.slice(lattice.blur(lattice.splat(y)), at)
 
-    return _normalized(kernel, x.to(working_dtype(x)), normalize).to(x.dtype)
-
-
-def _normalized(kernel: Callable[[Tensor], Tensor], x: Tensor, normalize: str | None) -> Tensor:
-    """Apply ``kernel`` with one of the normalizations by its response to ones."""
-    ones = torch.ones_like(x[:, :1])
-    if normalize is None:
-        return kernel(x)
-    if normalize == "after":
-        both = kernel(torch.cat([x, ones], 1))
-        return both[:, :-1] / (both[:, -1:] + EPSILON)
-    response = kernel(ones) + EPSILON
-    if normalize == "before":
-        return kernel(x / response)
-    return kernel(x * response.rsqrt()) * response.rsqrt()
+    if normalize == "after" and (once or not lattice._keeps):
+        return normalized_after(kernel, wide).to(x.dtype)
+    norms = normalizers(normalize, lattice, at, wide.dtype, "blur", lattice.blur)
+    return normalized(kernel, wide, norms).to(x.dtype)
 
 
 def _gaussian_sum(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -55,6 +55,41 @@ class Incidence:
         plan = self._plan() if differentiable and torch.is_grad_enabled() else (None,) * 3
         return ops.slice(rows, weight, self._index(), *plan).to(values.dtype)
 
+    def with_weight(self, weight: Tensor) -> Incidence:
+        """The same corners with other weights ``[N, k]``; how to add up at vertices is kept."""
+        if weight.shape != self.weight.shape:
+            raise ValueError(
+                f"Expected 'weight' of shape {list(self.weight.shape)} (got {list(weight.shape)})"
+            )
+        return replace(self, weight=weight)
+
+    def split(self, sizes: list[int]) -> list[Incidence]:
+        """The points in runs of these sizes."""
+        vertices, weights = self.vertex.split(sizes), self.weight.split(sizes)
+        graphs: list[tuple[Tensor, Tensor] | None] = [None] * len(sizes)
+        if self.graphs is not None:
+            batch, vertex_batch = self.graphs
+            graphs = [(part, vertex_batch) for part in batch.split(sizes)]
+        return [
+            Incidence(*parts[:2], self.num_vertices, self.complete, parts[2])
+            for parts in zip(vertices, weights, graphs, strict=True)
+        ]
+
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """The edges from points to the vertices that exist.
+
+        Shapes:
+            - edge_index: :math:`(2, E)` int64, points above, vertices below
+            - edge_weight: :math:`(E)`
+        """
+        if self.complete:  # of sizes known before the call, for compilers
+            point = torch.arange(self.num_points, device=self.vertex.device)
+            point = point.repeat_interleave(self.vertex.shape[1])
+            return torch.stack([point, self.vertex.reshape(-1).long()]), self.weight.reshape(-1)
+        point, corner = (self.vertex >= 0).nonzero(as_tuple=True)
+        edge_index = torch.stack([point, self.vertex[point, corner].long()])
+        return edge_index, self.weight[point, corner]
+
     def to(self, device: torch.device | str) -> Incidence:
         """The same on another device."""
         graphs = self.graphs and (self.graphs[0].to(device), self.graphs[1].to(device))
@@ -88,3 +123,21 @@ class Incidence:
         if "first plan" not in self._cache:
             return once(self._cache, "first plan", lambda: make(False))
         return once(self._cache, "plan", lambda: make(True))
+
+
+def check_incidence(at: Any, like: Incidence) -> Incidence:
+    """Raise unless ``at`` says where points lie on the lattice of ``like``."""
+    if not isinstance(at, Incidence):
+        raise TypeError(f"Expected 'at' to be an Incidence (got {type(at).__name__})")
+    if torch.compiler.is_compiling():
+        return at
+    if at.num_vertices != like.num_vertices:
+        raise ValueError(
+            f"Expected 'at' on the lattice of {like.num_vertices} vertices "
+            f"(got one on a lattice of {at.num_vertices})"
+        )
+    if at.vertex.device != like.vertex.device:
+        raise ValueError(
+            f"Expected 'at' on {like.vertex.device} like the lattice (got {at.vertex.device})"
+        )
+    return at

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from permutogeo import ops, stencils
-from permutogeo.caching import once
+from permutogeo._coarse import midpoints
+from permutogeo._kept import Keeping
 from permutogeo.checks import (
     check_alike,
     check_filter,
@@ -22,7 +23,7 @@ from permutogeo.checks import (
     total_memory,
     working_dtype,
 )
-from permutogeo.incidence import Incidence
+from permutogeo.incidence import Incidence, check_incidence
 from permutogeo.ops import box as boxes
 from permutogeo.ops.build import check_points as check_values
 
@@ -30,7 +31,7 @@ GAUSSIAN_TAPS = (0.5, 1.0, 0.5)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Lattice:
+class Lattice(Keeping):
     r"""A sparse permutohedral lattice laid over points, after `"Learning Sparse High Dimensional
     Filters: Image Filtering, Dense CRFs and Bilateral Neural Networks"
     <https://arxiv.org/abs/1503.04949>`_.
@@ -62,10 +63,6 @@ class Lattice:
     others: tuple[Tensor, Tensor | None] | None = None
     _cache: dict[Any, Any] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if not torch.compiler.is_compiling():
-            self._cache["versions"] = self._versions()
-
     @classmethod
     def build(
         cls, feature: Tensor, batch: Tensor | None = None, taps: Sequence[float] = GAUSSIAN_TAPS
@@ -83,6 +80,8 @@ class Lattice:
             - batch: :math:`(N)` int64
         """
         feature = check_points("feature", feature, "batch", batch)
+        if feature.device.type == "meta":
+            raise ValueError("Expected 'feature' with data to build a lattice from (got meta)")
         taps = check_taps(taps)
         weight, vertex, code, box = ops.build(feature, batch, tap_variance(taps))
         graphs = None if batch is None else (batch, boxes.graph(code, box))
@@ -121,22 +120,10 @@ class Lattice:
             check_values(feature_src, batch_src, variance, "feature_src", "batch_src")
             check_values(feature_dst, batch_dst, variance, "feature_dst", "batch_dst")
             raise
-        weight, vertex = both.weight, both.vertex
-        sizes = [len(feature_src), len(feature_dst)]
-        (w_src, w_dst), (v_src, v_dst) = weight.split(sizes), vertex.split(sizes)
-        graphs_src = graphs_dst = None
-        if batch_src is not None and batch_dst is not None:
-            graphs_src, graphs_dst = (batch_src, both.vertex_batch), (batch_dst, both.vertex_batch)
-        lattice = cls(
-            feature_src,
-            batch_src,
-            Incidence(v_src, w_src, both.num_vertices, True, graphs_src),
-            both.code,
-            both.box,
-            both.taps,
-            (feature_dst, batch_dst),
-        )
-        return lattice, Incidence(v_dst, w_dst, both.num_vertices, True, graphs_dst)
+        src, dst = both.incidence.split([len(feature_src), len(feature_dst)])
+        others = (feature_dst, batch_dst)
+        lattice = cls(feature_src, batch_src, src, both.code, both.box, both.taps, others)
+        return lattice, lattice._once("others", lambda: dst)
 
     @property
     def dim(self) -> int:
@@ -197,10 +184,8 @@ class Lattice:
         """Where other points lie on this lattice; differentiable in ``feature``."""
         feature = check_points("feature", feature, "batch", batch)
         check_alike("feature", feature, self.feature)
-        slots = self._once("slots", lambda: ops.hash_codes(self.code))
-        weight, vertex = ops.locate(
-            feature, batch, self.code, self.box, slots, tap_variance(self.taps)
-        )
+        variance = tap_variance(self.taps)
+        weight, vertex = ops.locate(feature, batch, self.code, self.box, self._slots(), variance)
         return Incidence(vertex, weight, self.num_vertices)
 
     def neighbors(self, radius: int = 1, dilation: int = 1, stencil: str = "full") -> Tensor:
@@ -287,23 +272,11 @@ class Lattice:
         Returns:
             The coarse lattice, and where this lattice's vertices lie on it:
             ``coarse.splat(values, at=at)`` takes values to the coarse lattice, and
-            ``coarse.slice(values, at=at)`` takes them back.
+            ``coarse.slice(values, at=at)`` takes them back. They are made once, unless gradients
+            in the features have to reach them.
         """
-        self._check_unchanged()
-        if self.others is None:
-            coarse = Lattice.build(self.feature / 2, self.batch, self.taps)
-        else:
-            feature, batch = self.others
-            coarse, _ = Lattice.build_bipartite(
-                self.feature / 2, feature / 2, self.batch, batch, self.taps
-            )
-        coordinate = self._coordinate()
-        grid, graph = coordinate[:, :-1], coordinate[:, -1:]
-        below = torch.cat([grid.div(2, rounding_mode="floor"), graph], 1)
-        above = torch.cat([-(-grid).div(2, rounding_mode="floor"), graph], 1)
-        vertex = torch.stack([coarse._find(below), coarse._find(above)], 1)
-        weight = self.weight.new_full(vertex.shape, 0.5)
-        return coarse, Incidence(vertex, weight, coarse.num_vertices)
+        self._check_unchanged("feature")
+        return self._constant("coarse", self._coarsened)
 
     def incidence_graph(self) -> tuple[Tensor, Tensor]:
         """The edges from points to vertices, for any PyG layer on a bipartite graph.
@@ -312,8 +285,7 @@ class Lattice:
             - edge_index: :math:`(2, N (d + 1))` int64, points above, vertices below
             - edge_weight: :math:`(N (d + 1))`, differentiable in the features
         """
-        point = torch.arange(self.num_points, device=self.device).repeat_interleave(self.dim + 1)
-        return torch.stack([point, self.vertex.reshape(-1).long()]), self.weight.reshape(-1)
+        return self.incidence.edges()
 
     def neighbor_graph(
         self, radius: int = 1, dilation: int = 1, stencil: str = "full"
@@ -349,7 +321,7 @@ class Lattice:
     def __repr__(self) -> str:
         parts = [f"dim={self.dim}", f"num_points={self.num_points}"]
         parts.append(f"num_vertices={self.num_vertices}")
-        if self.batch is not None:
+        if self.batch is not None and self.device.type != "meta":
             parts.append(f"num_graphs={int(self.box[-1, 1])}")
         if self.taps != GAUSSIAN_TAPS:
             parts.append(f"taps={self.taps}")
@@ -358,16 +330,7 @@ class Lattice:
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def _incidence(self, at: Incidence | None) -> Incidence:
-        if at is None:
-            return self.incidence
-        if not isinstance(at, Incidence):
-            raise TypeError(f"Expected 'at' to be an Incidence (got {type(at).__name__})")
-        if not torch.compiler.is_compiling() and at.num_vertices != self.num_vertices:
-            raise ValueError(
-                f"Expected 'at' on this lattice of {self.num_vertices} vertices "
-                f"(got one on a lattice of {at.num_vertices})"
-            )
-        return at
+        return self.incidence if at is None else check_incidence(at, self.incidence)
 
     def _coordinate(self) -> Tensor:
         """Grid coordinates of the vertices and their graph, ``[M, d + 1]``."""
@@ -380,29 +343,24 @@ class Lattice:
             lambda: ops.opposite(self.code, self.dim, radius, stencil),
         )
 
-    def _find(self, coordinate: Tensor) -> Tensor:
-        """Vertices at grid coordinates ``[n, d + 1]``, ``-1`` where there is none."""
-        slots = self._once("slots", lambda: ops.hash_codes(self.code))
-        vertex = ops.find(boxes.encode(coordinate, self.box), self.code, slots)
-        return vertex.masked_fill(~boxes.contains(coordinate, self.box), -1)
+    def _slots(self) -> Tensor:
+        """The hash table of the vertices."""
+        return self._once("slots", lambda: ops.hash_codes(self.code))
 
-    def _once(self, name: Hashable, make: Callable[[], Any]) -> Any:
-        return once(self._cache, name, make)
-
-    def _versions(self) -> list[int]:
-        """How often the features were changed in place, where torch counts it."""
-        features = [self.feature, *(self.others or ())[:1]]
-        return [feature._version for feature in features if not feature.is_inference()]
-
-    def _check_unchanged(self) -> None:
-        """The lattice holds the caller's features; it must not follow what happens to them."""
-        if torch.compiler.is_compiling() or "versions" not in self._cache:
-            return
-        if self._versions() != self._cache["versions"]:
-            raise ValueError(
-                "Expected 'feature' as it was when the lattice was built (it was changed in place "
-                "since); build the lattice from a copy, or build a new one"
+    def _coarsened(self) -> tuple[Lattice, Incidence]:
+        if self.others is None:
+            coarse = Lattice.build(self.feature / 2, self.batch, self.taps)
+        else:
+            feature, batch = self.others
+            coarse, _ = Lattice.build_bipartite(
+                self.feature / 2, feature / 2, self.batch, batch, self.taps
             )
+        vertex = midpoints(self._coordinate(), coarse.code, coarse.box, coarse._slots())
+        weight = self.weight.new_full(vertex.shape, 0.5)
+        return coarse, Incidence(vertex, weight, coarse.num_vertices)
+
+    def _sources(self) -> list[Tensor]:
+        return [self.feature, *(self.others or ())[:1]]
 
     def _check_memory(self, taps: int, radius: int) -> None:
         if torch.compiler.is_compiling():

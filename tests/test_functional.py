@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch.autograd import gradcheck
 
+from permutogeo import Lattice
 from permutogeo.functional import (
     ApproximationReport,
     approximation_report,
@@ -79,6 +80,71 @@ def test_gain_against_the_exact_sum():
         inside = response[feature.abs().amax(1) < 2]
         exact = (2 * np.pi) ** (dim / 2) / step**dim
         assert inside.mean().item() / exact == pytest.approx(gain, abs=0.006)
+
+
+# Other points, and a lattice that is there already
+
+
+@each_normalization
+@pytest.mark.parametrize("graphs", [None, 2])
+def test_other_points_match_the_reference(normalize, graphs):
+    x, src, batch_src = cloud(graphs=graphs)
+    _, dst, batch_dst = cloud(30, graphs=graphs)
+    lattice, at = reference.ReferenceLattice.build_bipartite(src, dst, batch_src, batch_dst)
+
+    def kernel(x, where):
+        return lattice.slice(lattice.blur(lattice.splat(x)), where)
+
+    ones = np.ones((80, 1))
+    before, after = reference.NORMALIZATIONS[normalize]
+    expected = kernel(x.numpy() / (kernel(ones, None) + 1e-20) ** before, at)
+    expected = expected / (kernel(ones, at) + 1e-20) ** after
+    batch = None if graphs is None else (batch_src, batch_dst)
+    out = gaussian_filter(x, (src, dst), batch, normalize)
+    np.testing.assert_allclose(out, expected, atol=1e-10)
+    points = Lattice.build_bipartite(src, dst, batch_src, batch_dst)
+    for feature in ((src, dst), None):
+        given = gaussian_filter(x, feature, batch, normalize, points)
+        torch.testing.assert_close(given, out, rtol=1e-13, atol=1e-13)
+
+
+@each_normalization
+def test_a_given_lattice_keeps_the_normalizer(normalize, monkeypatch):
+    """From the second call on, there is one pass."""
+    x, feature, batch = cloud(graphs=2)
+    expected = gaussian_filter(x, feature, batch, normalize)
+    lattice = Lattice.build(feature, batch)
+    passes, blur = [], Lattice.blur
+    monkeypatch.setattr(Lattice, "blur", lambda *args: passes.append(1) or blur(*args))
+    for _ in range(3):
+        out = gaussian_filter(x, feature, batch, normalize, lattice)
+        torch.testing.assert_close(out, expected, rtol=1e-13, atol=1e-13)
+    assert len(passes) == (3 if normalize is None else 4)
+
+
+def test_after_takes_one_pass(monkeypatch):
+    """Where nothing can be kept, ones go along with the values."""
+    x, feature, _ = cloud()
+    passes, blur = [], Lattice.blur
+    monkeypatch.setattr(Lattice, "blur", lambda *args: passes.append(1) or blur(*args))
+    gaussian_filter(x, feature)
+    lattice = Lattice.build(feature.requires_grad_())
+    for _ in range(2):
+        out = gaussian_filter(x, None, lattice=lattice)
+        (grad,) = torch.autograd.grad(out.sum(), feature, retain_graph=True)
+        assert grad.any()
+    assert len(passes) == 3
+
+
+def test_output_points_that_nothing_reaches():
+    """They give 0, and gradients there are finite."""
+    x, src = torch.rand(30, 2), torch.rand(30, 2).requires_grad_()
+    dst = torch.cat([torch.full((1, 2), 50.0), torch.rand(5, 2)]).requires_grad_()
+    for normalize in ("after", "symmetric"):
+        out = gaussian_filter(x, (src, dst), normalize=normalize)
+        assert not out[0].any() and out[1:].all()
+        for grad in torch.autograd.grad(out.square().sum(), (src, dst)):
+            assert grad.isfinite().all()
 
 
 # Properties
@@ -260,7 +326,7 @@ BAD = [
     ("x flat", (X[:, 0], FEATURE), ValueError, r"'x' of shape \[10, C\].* \(got \[10\]\)"),
     ("x int", (X.long(), FEATURE), TypeError, r"'x' of a floating.* \(got torch.int64\)"),
     ("x device", (X.to("meta"), FEATURE), ValueError, r"'x' on .* cpu \(got meta\)"),
-    ("feature list", (X, [1.0]), TypeError, r"'feature' to be a tensor \(got list\)"),
+    ("feature float", (X, 1.0), TypeError, r"'feature' to be a tensor \(got float\)"),
     ("feature flat", (X, FEATURE[:, 0]), ValueError, r"'feature' of shape \[N, d\] \(got \[10\]"),
     ("feature int", (X, FEATURE.long()), TypeError, r"'feature' of a floating.*torch.int64"),
     ("feature nan", (X, FEATURE * torch.nan), ValueError, r"'feature' \(got nan in row 0"),
@@ -278,6 +344,34 @@ BAD = [
 def test_errors(filter, arguments, error, message):
     with pytest.raises(error, match=message):
         filter(*arguments)
+
+
+LATTICE = Lattice.build(FEATURE)
+BAD_LATTICES = [
+    ("type", (FEATURE, None, 3), TypeError, r"'lattice' to be a Lattice \(got int\)"),
+    ("alone", ((FEATURE,) * 2, None, LATTICE), ValueError, r"'lattice' to be a pair .*a Lattice"),
+    ("at", (None, None, (LATTICE, 1)), TypeError, r"'at' to be an Incidence \(got int\)"),
+    ("count", (FEATURE[:9], None, LATTICE), ValueError, r"the 9 points of 'feature' .*10 points"),
+    ("dim", (X, None, LATTICE), ValueError, r"'feature' of shape \[N, 3\] .*got \[10, 2\]"),
+    ("points", (FEATURE + 1, None, LATTICE), ValueError, r"the points of 'feature' .*row 0 is"),
+    ("batch", (FEATURE, ZERO.int(), LATTICE), TypeError, r"'batch' .*int64.*got torch.int32"),
+    ("device", (FEATURE.to("meta"), None, LATTICE), ValueError, r"'feature' on cpu \(got meta\)"),
+    ("neither", (None, None, None), TypeError, r"'feature' or 'lattice' \(got neither\)"),
+    ("three", ((FEATURE,) * 3, None, None), ValueError, r"'feature' to be a pair.*got 3 items"),
+    ("one batch", ((FEATURE,) * 2, ZERO, None), ValueError, r"'batch' to be a pair.*got Tensor"),
+    ("two", (FEATURE, (ZERO, ZERO), None), ValueError, r"'batch' to be one tensor.*got a pair"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [pytest.param(*rest, id=name) for name, *rest in BAD_LATTICES],
+)
+def test_errors_of_a_given_lattice(arguments, error, message):
+    feature, batch, lattice = arguments
+    with pytest.raises(error, match=f"^Expected {message}|^Expected .*{message}") as caught:
+        gaussian_filter(X, feature, batch, "after", lattice)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,60 @@ def test_the_plan_is_made_once():
     assert torch.equal(begin.diff().long(), counts)
 
 
+def test_with_weight():
+    lattice, _, at = located()
+    weight = torch.randn(40, 3, dtype=torch.float64, requires_grad=True)
+    other = at.with_weight(weight)
+    fresh = Incidence(at.vertex, weight, at.num_vertices)
+    values = torch.randn(lattice.num_vertices, 2, dtype=torch.float64)
+    x = torch.randn(40, 2, dtype=torch.float64)
+    assert torch.equal(other.slice(values), fresh.slice(values))
+    assert torch.equal(other.splat(x), fresh.splat(x))
+    assert other.splat(x).ne(at.splat(x)).any() and at.weight is not weight
+    gradcheck(lambda w: at.with_weight(w).slice(values), (weight,))
+    gradcheck(lambda w: at.with_weight(w).splat(x), (weight,))
+
+
+def test_with_weight_keeps_the_plan():
+    lattice = Lattice.build(torch.rand(50, 2) * 20, torch.arange(50) // 25)
+    points = lattice.incidence
+    points._plan(), points._plan()
+    other = points.with_weight(torch.rand(50, 3))
+    assert all(a is b for a, b in zip(other._plan(), points._plan(), strict=True))
+    assert other.graphs is points.graphs and other.complete
+
+
+@pytest.mark.parametrize("shape", [(40, 2), (39, 3), (120,), (40, 3, 1)])
+def test_with_weight_of_another_shape(shape):
+    _, _, at = located()
+    got = str(list(shape)).replace("[", r"\[")
+    with pytest.raises(ValueError, match=rf"'weight' of shape \[40, 3\] \(got {got}\)"):
+        at.with_weight(torch.rand(shape))
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_edges(complete):
+    lattice, _, at = located()
+    at = lattice.incidence if complete else at
+    edge_index, edge_weight = at.edges()
+    dense = torch.zeros(at.num_points, at.num_vertices, dtype=torch.float64)
+    dense.index_put_(tuple(edge_index), edge_weight, accumulate=True)
+    assert (edge_index.shape[1] == at.vertex.numel()) == complete
+    torch.testing.assert_close(dense, at.slice(torch.eye(at.num_vertices, dtype=torch.float64)))
+
+
+@pytest.mark.parametrize("graphs", [None, 2])
+def test_split(graphs):
+    batch = None if graphs is None else torch.arange(30) % graphs
+    whole = Lattice.build(torch.rand(30, 2) * 9, batch).incidence
+    parts = whole.split([12, 0, 18])
+    assert [part.num_points for part in parts] == [12, 0, 18]
+    values = torch.randn(whole.num_vertices, 2)
+    assert torch.equal(torch.cat([part.slice(values) for part in parts]), whole.slice(values))
+    for part in parts:
+        assert part.complete and (part.graphs is None) == (graphs is None)
+
+
 def test_nothing_is_changed_in_place():
     lattice, _, at = located()
     x, values = torch.randn(40, 2), torch.randn(lattice.num_vertices, 2)

@@ -78,16 +78,12 @@ def run(
     job: Job, settings: Settings, truth: Path | None, up: str, advance: Callable[[float], None]
 ) -> str:
     """Read, denoise, write; what there is to say about it."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        noisy = read(job.source)
-        clean_mesh = None if truth is None else read(truth)
-    notes = [str(warning.message).removeprefix("RepairMesh: ") for warning in caught]
+    noisy, notes = read_aloud(job.source)
+    clean_mesh = None if truth is None else read_aloud(truth)[0]
     lost = check_target(noisy, job.target)
     if lost:
-        notes.append(f"{job.target.suffix[1:].upper()} files do not hold {', '.join(lost)}")
-    for note in notes:
-        typer.echo(f"Warning: '{job.source}': {note}", err=True)
+        note = f"{job.target.suffix[1:].upper()} files do not hold {', '.join(lost)}"
+        typer.echo(f"Warning: '{job.target}': {note}", err=True)
     start = time.perf_counter()
     result = denoise(
         copy.copy(noisy).to(settings.device),
@@ -102,9 +98,20 @@ def run(
         path.parent.mkdir(parents=True, exist_ok=True)
     write(result, job.target, job.source)
     if job.report is not None:
-        about = {**asdict(settings), "seconds": f"{seconds:.1f}", "notes": "; ".join(notes)}
+        about = {**asdict(settings), "seconds": round(seconds, 1), "repairs": "; ".join(notes)}
         write_report(job, noisy, result, clean_mesh, about, up)
     return f"{job.target}: {size(result)}, {seconds:.1f} s{gain(noisy, result, clean_mesh)}"
+
+
+def read_aloud(path: Path) -> tuple[Data, list[str]]:
+    """Read a file, and say what had to be mended."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = read(path)
+    notes = [str(warning.message).removeprefix("RepairMesh: ") for warning in caught]
+    for note in notes:
+        typer.echo(f"Warning: '{path}': {note}", err=True)
+    return data, notes
 
 
 def size(data: Data) -> str:
@@ -122,7 +129,7 @@ def gain(noisy: Data, result: Data, truth: Data | None) -> str:
     if truth is None or not comparable(noisy, truth):
         return ""
     before, after = (measures(data, truth) for data in (noisy, result))
-    return "".join(f", {name} {before[name]} to {after[name]}" for name in before)
+    return "".join(f", {name} {before[name]:.4g} to {after[name]:.4g}" for name in before)
 
 
 def comparable(data: Data, other: Data) -> bool:
@@ -132,15 +139,14 @@ def comparable(data: Data, other: Data) -> bool:
     return not has_faces(data) or torch.equal(data["face"], other["face"])
 
 
-def measures(data: Data, reference: Data) -> dict[str, str]:
+def measures(data: Data, reference: Data) -> dict[str, float]:
     """How far vertices and normals are from those of a reference."""
     pos, target = data["pos"], reference["pos"]
-    found = {"vertex RMSE": f"{vertex_rmse(pos, target):.4g}"}
+    found = {"vertex RMSE": vertex_rmse(pos, target)}
     if has_faces(data):
-        face = data["face"]
-        found["vertex distance / mean edge"] = f"{vertex_distance(pos, target, face):.4f}"
-        found["mean normal angle"] = f"{normal_angle(pos, target, face):.2f}°"
-    return found
+        found["vertex distance / mean edge"] = vertex_distance(pos, target, data["face"])
+        found["mean normal angle (degrees)"] = normal_angle(pos, target, data["face"])
+    return {name: float(value) for name, value in found.items()}
 
 
 def write_report(

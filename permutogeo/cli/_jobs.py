@@ -1,5 +1,6 @@
 """Which file goes where: inputs, files or folders, and what is written for each."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,14 +57,14 @@ def plan(
         _check_folder(output, WRITABLE)
         targets = [output / source.name for source in sources]
     else:
-        _check_file(output, WRITABLE)
+        check_file(output, WRITABLE)
         targets = [output]
     reports: list[Path | None] = [None] * len(sources)
     if report is not None and several:
         _check_folder(report, (".html", ".htm"))
         reports = [report / f"{source.name}.html" for source in sources]
     elif report is not None:
-        _check_file(report, (".html", ".htm"))
+        check_file(report, (".html", ".htm"))
         reports = [report]
     jobs = [Job(*files) for files in zip(sources, targets, reports, strict=True)]
     _check_places(jobs, [*sources, *others])
@@ -75,10 +76,13 @@ def _check_folder(path: Path, suffixes: Iterable[str]) -> None:
         raise ValueError(f"Expected a folder to write several files to (got '{path}')")
 
 
-def _check_file(path: Path, suffixes: tuple[str, ...]) -> None:
+def check_file(path: Path, suffixes: tuple[str, ...]) -> None:
+    """Raise unless a file of one of these kinds can be put there."""
     suffix_of(path, set(suffixes))
     if not path.parent.is_dir():
         raise FileNotFoundError(f"Expected an existing folder to write to (got '{path.parent}')")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"Expected a folder that may be written to (got '{path.parent}')")
 
 
 def _check_places(jobs: list[Job], read: list[Path]) -> None:

@@ -1,7 +1,7 @@
 """``permutogeo segment``: labels for the pixels of an image."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,7 +51,7 @@ def segment(
         from permutogeo.viz import overlay as paint
 
         photograph = _read_image(image)
-        labels = label_pixels(
+        labels: Any = label_pixels(
             photograph,
             _read_unary(unary, labels_first),
             kind=kind,

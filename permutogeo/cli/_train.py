@@ -1,6 +1,5 @@
 """``permutogeo train``: models that fit a user's own data."""
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,8 +32,10 @@ def denoise(
     start: Annotated[
         str, typer.Option(help="Weights to begin with: a file, default, or none to begin anew.")
     ] = "default",
-    steps: Annotated[int | None, typer.Option(help="Of the optimizer, for each stage.")] = None,
-    copies: Annotated[int, typer.Option(help="Noisy versions of each mesh.")] = 2,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Of the optimizer, for each stage.")
+    ] = None,
+    copies: Annotated[int, typer.Option(min=1, help="Noisy versions of each mesh.")] = 2,
     seed: Annotated[int, typer.Option(help="Of the noise and of all other chance.")] = 0,
 ) -> None:
     """Fine-tune the denoiser of meshes on clean meshes, to which noise is added.
@@ -48,15 +49,12 @@ def denoise(
     with kind_errors():
         from dataclasses import replace
 
-        from permutogeo.cli._jobs import files_in
-        from permutogeo.data._files import suffix_of
+        from permutogeo.cli._jobs import check_file, files_in
         from permutogeo.models import MeshDenoiser
         from permutogeo.train.denoising import FINE_TUNING, save_denoiser, train_denoiser
         from permutogeo.train.denoising import Settings as Anew
 
-        suffix_of(output, (".safetensors",))
-        if not output.parent.is_dir():
-            raise FileNotFoundError(f"Expected an existing folder to write to ('{output.parent}')")
+        check_file(output, (".safetensors",))
         model = None if start == "none" else MeshDenoiser.from_pretrained(start)
         settings = replace(Anew() if model is None else FINE_TUNING, copies=copies, seed=seed)
         if steps is not None:
@@ -70,23 +68,19 @@ def denoise(
 
 
 def _read_meshes(paths: list[Path]) -> "list[Data]":
-    """The meshes among the files; what cannot be read is passed over with a warning."""
-    from permutogeo.cli._geometry import has_faces, read
+    """The meshes among the files; what is none is passed over with a warning."""
+    from permutogeo.cli._denoise_run import read_aloud
+    from permutogeo.cli._geometry import has_faces
 
     meshes = []
     for path in paths:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                mesh = read(path)
-                if has_faces(mesh):
-                    meshes.append(mesh)
-                else:
-                    warnings.warn("has no faces and is passed over", UserWarning, stacklevel=1)
-            except (ValueError, OSError) as error:
-                warnings.warn(f"is passed over ({error})", UserWarning, stacklevel=1)
-        for warning in caught:
-            typer.echo(f"Warning: '{path}': {warning.message}", err=True)
+        try:
+            mesh, _ = read_aloud(path)
+            if not has_faces(mesh):
+                raise ValueError(f"'{path}': Expected faces (got a point cloud)")
+            meshes.append(mesh)
+        except (ValueError, OSError) as error:
+            typer.echo(f"Warning: passed over, {error}", err=True)
     if not meshes:
         raise ValueError(f"Expected a mesh to learn from (got none in {len(paths)} files)")
     return meshes

@@ -17,6 +17,7 @@ from permutogeo.data._fields import (
     attribute_name,
     byte_alpha,
     byte_colors,
+    three_axes,
     unit_colors,
 )
 
@@ -91,9 +92,12 @@ def _scalar(name: str, value: Array) -> Array:
     if value.dtype == np.bool_:
         return value.astype(np.uint8)
     if value.dtype.kind in "iu" and value.dtype.itemsize > 4:
-        if len(value) and (value.max() > 2**31 - 1 or value.min() < -(2**31)):
-            raise ValueError(f"Expected '{name}' to fit 32-bit integers (got {value.max()})")
-        return value.astype(np.int32)
+        low, high = (int(value.min()), int(value.max())) if len(value) else (0, 0)
+        kind = np.iinfo(np.int32 if low < 0 or high < 2**31 else np.uint32)
+        if low < kind.min or high > kind.max:
+            worst = low if low < kind.min else high
+            raise ValueError(f"Expected '{name}' to fit 32-bit integers (got {worst})")
+        return value.astype(kind.dtype)
     return value
 
 
@@ -105,10 +109,7 @@ def _column_name(name: str) -> str:
 
 def to_columns(fields: Fields) -> Columns:
     """Fields of points (not of faces) as named columns."""
-    pos = fields["pos"]
-    if pos.shape[1] == 2:  # these formats have three axes
-        pos = np.concatenate([pos, np.zeros_like(pos[:, :1])], axis=1)
-    columns = dict(zip(("x", "y", "z"), pos.T, strict=True))
+    columns = dict(zip(("x", "y", "z"), three_axes(fields["pos"]).T, strict=True))
     for name, value in fields.items():
         if name == "pos":
             continue

@@ -3,7 +3,8 @@
 A geometry on its way between a file (or a foreign object) and :class:`Data` is a dictionary of
 NumPy arrays under the names of :class:`Data`: ``pos [N, 2|3]``, ``x [N, C]``, ``normal [N, 3]``,
 ``uv [N, 2]``, any other ``[N, ...]`` attribute of the points, and for meshes ``face [F, 3]``
-(rows, as files have it) with ``face_* [F, ...]`` attributes.
+(rows, as files have it) with ``face_* [F, ...]`` attributes. Arrays of strings are words about the
+whole, such as the names of materials.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import keyword
 import re
 import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,10 @@ RESERVED = frozenset({"pos", "batch", "ptr", "edge_index"})
 PLAIN = frozenset({"x", "y", "time"})
 # Beyond this ratio of magnitude to extent, float32 has fewer than three digits of the extent left.
 LARGEST_RATIO = 1e4
+# Numbers as words take many times their room.
+ROWS_AT_ONCE = 2**14
+# What has to be finite; any other attribute may use NaN for "unknown".
+FINITE = ("pos", "x", "normal", "uv", "face_uv")
 
 
 def native(array: Array) -> Array:
@@ -68,6 +74,19 @@ def text_colors(colors: Array) -> Array:
     return unit_colors(colors / 255.0 if len(colors) and colors.max() > 2.0 else colors)
 
 
+def three_axes(pos: Array) -> Array:
+    """Positions ``[N, 2|3]`` with a third coordinate, 0 where they have none."""
+    if pos.shape[1] == 3:
+        return pos
+    return np.concatenate([pos, np.zeros_like(pos[:, :1])], axis=1)
+
+
+def text_rows(values: Array) -> Iterator[str]:
+    """Rows of numbers, with just as many digits as tell them apart from others."""
+    for start in range(0, len(values), ROWS_AT_ONCE):
+        yield from map(" ".join, values[start : start + ROWS_AT_ONCE].astype(np.str_).tolist())
+
+
 def byte_colors(x: Array) -> Array | None:
     """``x`` as 8-bit colors, or ``None`` where it is no ``[N, 3]`` array in [0, 1]."""
     if x.ndim != 2 or x.shape[1] != 3 or x.dtype.kind != "f" or len(x) == 0:
@@ -94,42 +113,59 @@ def split_alpha(rgba: Array) -> Fields:
     return fields
 
 
-def check_fields(fields: Fields, origin: str, *, mesh: bool, dims: tuple[int, ...] = (3,)) -> None:
-    """Raise one sentence that names ``origin`` unless the geometry is whole and finite."""
+def check_fields(
+    fields: Fields, origin: str, *, mesh: bool, dims: tuple[int, ...] = (3,), values: bool = True
+) -> None:
+    """Raise one sentence that names ``origin`` unless the geometry is whole and finite.
 
-    def need(condition: bool, expected: str, got: str) -> None:
-        if not condition:
-            raise ValueError(f"{origin}: Expected {expected} (got {got})")
+    Without ``values`` it is enough that the arrays fit each other.
+    """
+    _check_shapes(fields, origin, dims)
+    if values:
+        _check_finite(fields, origin)
+    if values and mesh:
+        face, count = fields.get("face", np.empty((0, 3), np.int64)), len(fields["pos"])
+        _need(origin, len(face) > 0, "at least one face", "none; read it with from_point_cloud")
+        worst = face.max() if face.min() >= 0 else face.min()
+        _need(origin, 0 <= worst < count, f"face indices from 0 to {count - 1}", f"{worst}")
 
-    pos = fields["pos"]
-    dims_text = "|".join(str(dim) for dim in dims)
-    shape_ok = pos.ndim == 2 and pos.shape[1] in dims and pos.dtype.kind in "fiu"
-    need(shape_ok, f"positions of shape [N, {dims_text}]", f"{list(pos.shape)} {pos.dtype}")
-    need(len(pos) > 0, "at least one point", "none")
-    for name in ("pos", "x", "normal", "uv", "face_uv"):
+
+def _need(origin: str, condition: bool, expected: str, got: str) -> None:
+    if not condition:
+        raise ValueError(f"{origin}: Expected {expected} (got {got})")
+
+
+def _check_finite(fields: Fields, origin: str) -> None:
+    for name in FINITE:
         if name in fields and fields[name].dtype.kind == "f":
             bad = ~np.isfinite(fields[name]).reshape(len(fields[name]), -1).all(axis=1)
             row = int(bad.argmax()) if bad.any() else 0
-            need(not bad.any(), f"finite values in '{name}'", f"NaN or infinity in row {row}")
-    if mesh:
-        got = "none; read it with from_point_cloud"
-        need("face" in fields and fields["face"].size > 0, "at least one face", got)
+            got = f"NaN or infinity in row {row}"
+            _need(origin, not bad.any(), f"finite values in '{name}'", got)
+
+
+def _check_shapes(fields: Fields, origin: str, dims: tuple[int, ...]) -> None:
+    pos, face = fields["pos"], fields.get("face")
+    dims_text = "|".join(str(dim) for dim in dims)
+    shape_ok = pos.ndim == 2 and pos.shape[1] in dims and pos.dtype.kind in "fiu"
+    got = f"{list(pos.shape)} {pos.dtype}"
+    _need(origin, shape_ok, f"positions of shape [N, {dims_text}]", got)
+    _need(origin, len(pos) > 0, "at least one point", "none")
     for name, value in fields.items():
-        rows = len(fields["face"]) if mesh and name.startswith("face") else len(pos)
-        need(len(value) == rows, f"{rows} rows in '{name}'", f"{len(value)}")
+        if value.dtype.kind != "U":
+            rows = len(face) if face is not None and name.startswith("face") else len(pos)
+            _need(origin, len(value) == rows, f"{rows} rows in '{name}'", f"{len(value)}")
     if "x" in fields:
-        need(fields["x"].ndim == 2, "'x' of shape [N, C]", f"{list(fields['x'].shape)}")
+        shape = fields["x"].shape
+        _need(origin, len(shape) == 2, "'x' of shape [N, C]", f"{list(shape)}")
     if "normal" in fields:
         shape = fields["normal"].shape
-        need(shape == pos.shape, f"'normal' of shape {list(pos.shape)}", f"{list(shape)}")
-    if mesh:
-        face = fields["face"]
+        expected = f"'normal' of shape {list(pos.shape)}"
+        _need(origin, shape == pos.shape, expected, f"{list(shape)}")
+    if face is not None and face.size > 0:
         shape_ok = face.ndim == 2 and face.shape[1] == 3
-        need(shape_ok, "triangles of shape [F, 3]", f"{list(face.shape)}")
-        need(face.dtype.kind in "iu", "integer face indices", f"{face.dtype}")
-        worst = face.max() if face.min() >= 0 else face.min()
-        expected = f"face indices from 0 to {len(pos) - 1}"
-        need(0 <= worst < len(pos), expected, f"{worst}")
+        _need(origin, shape_ok, "triangles of shape [F, 3]", f"{list(face.shape)}")
+        _need(origin, face.dtype.kind in "iu", "integer face indices", f"{face.dtype}")
 
 
 def _warn_precision(pos: Array, origin: str) -> None:
@@ -148,31 +184,40 @@ def _warn_precision(pos: Array, origin: str) -> None:
 def to_data(
     fields: Fields,
     origin: str,
-    dtype: torch.dtype,
+    dtype: torch.dtype | None,
     *,
     mesh: bool = False,
     dims: tuple[int, ...] = (3,),
+    check: bool = True,
 ) -> Data:
     """Check ``fields`` and copy them into a new :class:`Data`."""
-    if not dtype.is_floating_point:
+    if dtype is not None and not dtype.is_floating_point:
         raise ValueError(f"{origin}: Expected a floating 'dtype' (got {dtype})")
     if "x" in fields and fields["x"].ndim == 1:
         fields = {**fields, "x": fields["x"][:, None]}
-    check_fields(fields, origin, mesh=mesh, dims=dims)
+    check_fields(fields, origin, mesh=mesh, dims=dims, values=check)
     if dtype == torch.float32 and fields["pos"].dtype == np.float64:
         _warn_precision(fields["pos"], origin)
     data = Data()
     for name, value in fields.items():
-        tensor = torch.from_numpy(native(value))
-        if name == "face":
-            data[name] = tensor.long().t().contiguous()
-        elif name in ("pos", "normal") or (tensor.is_floating_point() and name != "x"):
-            data[name] = tensor.to(dtype)
-        elif name == "x":
-            data[name] = tensor.float()
+        if value.dtype.kind == "U":
+            data[name] = value.tolist()
         else:
-            data[name] = tensor if tensor.dtype == torch.bool else tensor.long()
+            data[name] = _as_tensor(name, value, dtype)
     return data
+
+
+def _as_tensor(name: str, value: Array, dtype: torch.dtype | None) -> Tensor:
+    tensor = torch.from_numpy(native(value))
+    if name == "face":
+        return tensor.long().t().contiguous()
+    if name == "x":
+        return tensor.float()
+    if name in ("pos", "normal") and not tensor.is_floating_point():
+        tensor = tensor.double()
+    if tensor.is_floating_point():
+        return tensor if dtype is None else tensor.to(dtype)
+    return tensor if tensor.dtype == torch.bool else tensor.long()
 
 
 def from_data(
@@ -202,6 +247,16 @@ def from_data(
         fields["x"] = fields["x"][:, None]
     check_fields(fields, caller, mesh=mesh, dims=dims)
     return fields
+
+
+def words_of(data: Data, names: Iterable[str]) -> Fields:
+    """The attributes of ``data`` that are lists of words, each on one line."""
+    words = {name: data.get(name) for name in names}
+    return {
+        name: np.array([" ".join(str(word).split()) for word in value], dtype=np.str_)
+        for name, value in words.items()
+        if isinstance(value, (list, tuple)) and value
+    }
 
 
 def listed(data: Data) -> str:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from permutogeo.data._fields import Array, Fields, text_colors
+from permutogeo.data._fields import (
+    Array,
+    Fields,
+    byte_colors,
+    text_colors,
+    text_rows,
+    three_axes,
+    unit_colors,
+)
 from permutogeo.data._polygons import triangulate
 
 
 def read_off(path: Path) -> Fields:
-    """Read ``OFF`` and ``COFF``; faces become triangles, colors of faces are left out."""
+    """Read ``OFF`` and ``COFF``; faces become triangles."""
     text = path.read_text(encoding="ascii", errors="strict")
     lines = [line.partition("#")[0].split() for line in text.splitlines()]
     lines = [line for line in lines if line]
@@ -38,7 +47,10 @@ def read_off(path: Path) -> Fields:
     if width >= 6:
         fields["x"] = text_colors(values[:, 3:6])
     if num_faces:
-        fields["face"], _ = triangulate(_polygons(rows[count:]))
+        fields["face"], owner = triangulate(_polygons(rows[count:]))
+        colors = [row[int(row[0]) + 1 :] for row in rows[count:]]
+        if {len(color) for color in colors} <= {3, 4} and len({len(c) for c in colors}) == 1:
+            fields["face_color"] = text_colors(np.array(colors, np.float64)[owner, :3])
     return fields
 
 
@@ -55,10 +67,26 @@ def _polygons(rows: list[list[str]]) -> Array | list[Array]:
 
 
 def write_off(path: Path, fields: Fields) -> None:
-    """Write the geometry alone."""
-    pos, face = fields["pos"], fields["face"]
-    digits = ".17g" if pos.dtype == np.float64 else ".9g"
-    lines = ["OFF", f"{len(pos)} {len(face)} 0"]
-    lines += [" ".join(format(v, digits) for v in row) for row in pos.tolist()]
-    lines += [f"3 {a} {b} {c}" for a, b, c in face.tolist()]
+    """Write the geometry and, where there are any, colors of vertices and faces."""
+    pos, face = three_axes(fields["pos"]), fields.get("face", np.empty((0, 3), np.int64))
+    colors, face_colors = _color_ends(fields.get("x")), _color_ends(fields.get("face_color"))
+    lines = ["OFF" if colors is None else "COFF", f"{len(pos)} {len(face)} 0"]
+    lines += _joined(text_rows(pos), colors)
+    lines += [f"3 {row}" for row in _joined(text_rows(face), face_colors)]
     path.write_text("\n".join(lines) + "\n", encoding="ascii")
+
+
+def _color_ends(x: Array | None) -> list[str] | None:
+    """Colors as 0 to 255 and opaque, as programs expect them; ``None`` where ``x`` has none."""
+    colors = None if x is None else byte_colors(x)
+    if x is None or colors is None:
+        return None
+    if not np.array_equal(unit_colors(colors), x):
+        colors = x.astype(np.float64) * 255
+    if colors.max() <= 2:  # so dark that it would be read as a scale from 0 to 1
+        return [f" {row} 1" for row in text_rows(x)]
+    return [f" {row} 255" for row in text_rows(colors)]
+
+
+def _joined(rows: Iterator[str], ends: list[str] | None) -> Iterator[str]:
+    return rows if ends is None else map("".join, zip(rows, ends, strict=True))

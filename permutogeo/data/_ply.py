@@ -13,8 +13,11 @@ import numpy as np
 from permutogeo.data._columns import from_columns, to_columns
 from permutogeo.data._fields import Array, Fields, attribute_name
 from permutogeo.data._ply_elements import TYPES, Table, read_elements
-from permutogeo.data._polygons import triangulate
+from permutogeo.data._polygons import fan, flatten, triangulate
 
+# Where programs say which images the texture coordinates lie in.
+TEXTURE = "TextureFile "
+WORDS = ("texture_files",)
 STANDARD = ("char", "uchar", "short", "ushort", "int", "uint", "float", "double")
 NAMES = {TYPES[name]: name for name in STANDARD}
 
@@ -25,28 +28,47 @@ def _scalars(table: Table) -> dict[str, Array]:
 
 def read_ply(path: Path) -> Fields:
     """The points of a PLY file and, where it has any, its faces as triangles."""
-    tables = read_elements(path)
+    tables, comments = read_elements(path)
     vertex = tables.get("vertex", {})
     fields = from_columns(_scalars(vertex))
     for name, value in vertex.items():
         if isinstance(value, np.ndarray) and value.ndim == 2:  # lists of one length, as trimesh has
             fields[attribute_name(name)] = value
-    face = dict(tables.get("face", {}))
-    polygons = face.pop("vertex_indices", face.pop("vertex_index", None))
+    textures = [line.removeprefix(TEXTURE) for line in comments if line.startswith(TEXTURE)]
+    if textures:
+        fields["texture_files"] = np.array(textures, dtype=np.str_)
+    fields.update(_faces(dict(tables.get("face", {}))))
+    return fields
+
+
+def _faces(table: Table) -> Fields:
+    polygons = table.pop("vertex_indices", table.pop("vertex_index", None))
     if polygons is None or len(polygons) == 0:
-        return fields
-    corners = face.pop("texcoord", None)
+        return {}
     triangles, owner = triangulate(polygons)
-    fields["face"] = triangles
-    if isinstance(corners, np.ndarray) and corners.shape == (len(triangles), 6):
-        fields["face_uv"] = corners.reshape(-1, 3, 2)
+    fields = {"face": triangles}
+    uv = _corner_uv(table.pop("texcoord", None), flatten(polygons)[0])
+    if uv is not None:
+        fields["face_uv"] = uv
     # Faces have no positions; three zero columns let the same grouping serve them.
     zero = np.zeros(len(polygons), np.float32)
-    grouped = from_columns({"x": zero, "y": zero, "z": zero, **_scalars(face)})
+    grouped = from_columns({"x": zero, "y": zero, "z": zero, **_scalars(table)})
     for name, value in grouped.items():
         if name != "pos":
             fields[f"face_{'color' if name == 'x' else name}"] = value[owner]
     return fields
+
+
+def _corner_uv(rows: Array | list[Array] | None, sizes: Array) -> Array | None:
+    """Texture coordinates of the corners of triangles ``[F, 3, 2]``; 0 for faces without."""
+    if rows is None:
+        return None
+    lengths, flat = flatten(rows)
+    if not ((lengths == 2 * sizes) | (lengths == 0)).all() or len(flat) == 0:
+        return None
+    uv = np.zeros((int(sizes.sum()), 2), flat.dtype.newbyteorder("="))
+    uv[np.repeat(lengths > 0, sizes)] = flat.reshape(-1, 2)
+    return uv[fan(sizes)[0]]
 
 
 def _structured(columns: dict[str, Array]) -> Array:
@@ -88,14 +110,15 @@ def _face_rows(fields: Fields) -> tuple[Array, list[str]]:
 
 def write_ply(path: Path, fields: Fields) -> None:
     """Write points, and faces where there are any, as binary PLY."""
-    points = {k: v for k, v in fields.items() if not k.startswith("face")}
+    points = {k: v for k, v in fields.items() if not k.startswith("face") and k not in WORDS}
     rows = _structured(to_columns(points))
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(rows)}"]
-    header += _header_of(rows)
+    header = ["ply", "format binary_little_endian 1.0"]
+    header += [f"comment {TEXTURE}{name}" for name in fields.get("texture_files", ())]
+    header += [f"element vertex {len(rows)}", *_header_of(rows)]
     parts = [rows.tobytes()]
     if "face" in fields:
         faces, properties = _face_rows(fields)
         header += [f"element face {len(faces)}", *properties]
         parts.append(faces.tobytes())
     header.append("end_header\n")
-    path.write_bytes("\n".join(header).encode("ascii") + b"".join(parts))
+    path.write_bytes("\n".join(header).encode("utf-8") + b"".join(parts))

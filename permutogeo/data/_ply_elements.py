@@ -204,8 +204,8 @@ def _read_binary(body: memoryview, at: int, element: Element) -> tuple[Table, in
     return _compact(mixed, element), at
 
 
-def read_elements(path: Path) -> dict[str, Table]:
-    """All elements of a PLY file, each a table of its properties."""
+def read_elements(path: Path) -> tuple[dict[str, Table], list[str]]:
+    """All elements of a PLY file, each a table of its properties, and the comments."""
     content = path.read_bytes()
     mark = content.find(b"end_header")
     line_end = content.find(b"\n", mark)
@@ -229,4 +229,5 @@ def read_elements(path: Path) -> dict[str, Table]:
     if left:
         unit = "lines" if kind == "ascii" else "bytes"
         raise ValueError(f"{left} {unit} follow after all that the header claims")
-    return tables
+    header = content[:mark].decode("utf-8", "replace").splitlines()
+    return tables, [line[8:].strip() for line in header if line.startswith("comment ")]

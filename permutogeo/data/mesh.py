@@ -12,8 +12,16 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from permutogeo.data import _convert
-from permutogeo.data._fields import Fields, as_array, byte_colors, from_data, to_data, unit_colors
+from permutogeo.data import _convert, _obj, _ply
+from permutogeo.data._fields import (
+    Fields,
+    as_array,
+    byte_colors,
+    from_data,
+    to_data,
+    unit_colors,
+    words_of,
+)
 from permutogeo.data._files import read_with, replacing, suffix_of
 from permutogeo.data._obj import read_obj, write_obj
 from permutogeo.data._off import read_off, write_off
@@ -56,6 +64,8 @@ WRITERS: dict[str, Callable[[Path, Fields], None]] = {
     ".stl": write_stl,
     ".glb": _write_glb,
 }
+# What a format holds besides arrays.
+WORDS = {".obj": _obj.WORDS, ".ply": _ply.WORDS}
 KINDS: dict[str, Callable[[Fields], Any]] = {
     "numpy": lambda fields: (fields["pos"], fields["face"]),
     "trimesh": _convert.to_trimesh,
@@ -104,7 +114,8 @@ def from_mesh(
     *,
     x: np.ndarray | Tensor | None = None,
     normal: np.ndarray | Tensor | None = None,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = torch.float32,
+    check: bool = True,
 ) -> Data:
     r"""Turns a triangle mesh into :class:`~torch_geometric.data.Data`.
 
@@ -119,12 +130,18 @@ def from_mesh(
             :math:`(3, F)`.
         x: Values of the vertices, instead of the colors of ``source``.
         normal: Normals of the vertices, instead of those of ``source``.
-        dtype: The type of positions and other floating attributes.
+        dtype: The type of positions and other floating attributes; ``None`` leaves each as the
+            source has it, and text as float64.
+        check: ``False`` takes positions that are not finite, faces that point nowhere and no faces
+            at all as they are: :class:`permutogeo.transforms.RepairMesh` mends that.
 
     Returns:
         ``pos [N, 3]`` and ``face [3, F]``; where known ``x [N, 3]`` (colors in [0, 1]),
         ``normal [N, 3]``, ``uv [N, 2]`` or ``face_uv [F, 3, 2]``, ``alpha [N]``, and every other
-        attribute of vertices under its own name, of faces as ``face_<name>``.
+        attribute of vertices under its own name, of faces as ``face_<name>``. Of an OBJ file also
+        ``face_material``, ``face_group``, ``face_object`` and ``face_smoothing``, which count in
+        the lists ``material_names`` and so on, and the list ``material_library``; of a PLY file
+        the list ``texture_files``.
 
     Example:
         >>> import numpy as np
@@ -138,7 +155,7 @@ def from_mesh(
         if value is not None:
             array = as_array(value, "from_mesh", name)
             fields[name] = unit_colors(array) if array.dtype == np.uint8 else array
-    return to_data(fields, origin, dtype, mesh=True)
+    return to_data(fields, origin, dtype, mesh=True, check=check)
 
 
 def to_mesh(
@@ -147,8 +164,9 @@ def to_mesh(
     r"""Turns :class:`~torch_geometric.data.Data` with ``pos`` and ``face`` into a mesh.
 
     PLY files, trimesh and Open3D's tensor geometry hold every attribute of vertices and faces;
-    OBJ, GLB and Open3D's legacy meshes hold colors, normals and texture coordinates; OFF and STL
-    hold the geometry. A file is written whole or not at all.
+    OBJ, GLB and Open3D's legacy meshes hold colors, normals and texture coordinates, OBJ materials
+    and groups too; OFF holds colors; STL holds the geometry, and ``face_attribute`` in 16 bits. A
+    file is written whole or not at all.
 
     Args:
         data: The mesh. It is never changed.
@@ -171,7 +189,8 @@ def to_mesh(
     if path is None:
         return KINDS[kind](fields)
     path = Path(path)
-    writer = WRITERS[suffix_of(path, WRITERS)]
+    suffix = suffix_of(path, WRITERS)
+    fields.update(words_of(data, WORDS.get(suffix, ())))
     with replacing(path) as temporary:
-        writer(temporary, fields)
+        WRITERS[suffix](temporary, fields)
     return path

@@ -13,14 +13,18 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from permutogeo.data import _convert, _text
-from permutogeo.data._fields import Fields, as_array, from_data, to_data, unit_colors
+from permutogeo.data._fields import Fields, as_array, from_data, three_axes, to_data, unit_colors
 from permutogeo.data._files import read_with, replacing, suffix_of
+from permutogeo.data._obj import read_obj, write_obj
+from permutogeo.data._off import read_off, write_off
 from permutogeo.data._open3d import is_open3d
 from permutogeo.data._pcd import read_pcd, write_pcd
 from permutogeo.data._ply import read_ply, write_ply
 
 READERS: dict[str, Callable[[Path], Fields]] = {
     ".ply": read_ply,
+    ".obj": read_obj,
+    ".off": read_off,
     ".pcd": read_pcd,
     ".npy": _text.read_npy,
     ".npz": _text.read_npz,
@@ -28,6 +32,8 @@ READERS: dict[str, Callable[[Path], Fields]] = {
 }
 WRITERS: dict[str, Callable[[Path, Fields], None]] = {
     ".ply": write_ply,
+    ".obj": write_obj,
+    ".off": write_off,
     ".pcd": write_pcd,
     ".npy": _text.write_npy,
     ".npz": _text.write_npz,
@@ -48,7 +54,8 @@ def _fields_of(source: Any, has_x: bool) -> tuple[Fields, str]:
         what = f"a point cloud in the format {suffix[1:].upper()}"
         fields = read_with(path, READERS[suffix], what)
         # A mesh file is read for its vertices.
-        return {k: v for k, v in fields.items() if not k.startswith("face")}, f"'{path}'"
+        held = {k: v for k, v in fields.items() if not k.startswith("face") and v.dtype.kind != "U"}
+        return held, f"'{path}'"
     if is_open3d(source, "PointCloud", tensor=False):
         return _convert.from_open3d_legacy(source), "from_point_cloud"
     if is_open3d(source, "PointCloud", tensor=True):
@@ -74,13 +81,14 @@ def from_point_cloud(
     x: np.ndarray | Tensor | None = None,
     normal: np.ndarray | Tensor | None = None,
     drop_invalid: bool = False,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = torch.float32,
+    check: bool = True,
 ) -> Data:
     r"""Turns a point cloud into :class:`~torch_geometric.data.Data`.
 
     Args:
-        source: A path (``.ply``, ``.pcd``, ``.xyz``, ``.xyzn``, ``.xyzrgb``, ``.txt``,
-            ``.npy``, ``.npz``), points :math:`(N, 2)`, :math:`(N, 3)` or
+        source: A path (``.ply``, ``.obj``, ``.off``, ``.pcd``, ``.xyz``, ``.xyzn``, ``.xyzrgb``,
+            ``.txt``, ``.npy``, ``.npz``), points :math:`(N, 2)`, :math:`(N, 3)` or
             :math:`(N, 3 + C)` whose further columns become ``x``, an Open3D ``PointCloud``
             (legacy or tensor) or a ``trimesh.PointCloud``. It is never changed, nor is its
             memory shared.
@@ -88,7 +96,10 @@ def from_point_cloud(
         normal: Normals of the points, instead of those of ``source``.
         drop_invalid: Leave out points with NaN or infinite coordinates (depth cameras mark
             missing returns so); by default they are an error.
-        dtype: The type of positions and other floating attributes.
+        dtype: The type of positions and other floating attributes; ``None`` leaves each as the
+            source has it, and text as float64.
+        check: ``False`` takes positions that are not finite as they are:
+            :class:`permutogeo.transforms.RepairMesh` drops them with a warning.
 
     Returns:
         ``pos [N, 2|3]``; where known ``x [N, C]`` (colors in [0, 1]), ``normal [N, 3]`` and every
@@ -109,7 +120,7 @@ def from_point_cloud(
         valid = np.asarray(np.isfinite(fields["pos"]).all(axis=1))
         # Attributes of another length are left for the check that names them.
         fields = {k: v[valid] if len(v) == len(valid) else v for k, v in fields.items()}
-    return to_data(fields, origin, dtype, dims=(2, 3))
+    return to_data(fields, origin, dtype, dims=(2, 3), check=check)
 
 
 def to_point_cloud(
@@ -119,7 +130,8 @@ def to_point_cloud(
 
     PLY, PCD, NPZ and Open3D's tensor geometry hold every attribute of the points; Open3D's
     legacy clouds hold normals and colors. ``.xyz``, ``.txt`` and ``.npy`` hold ``pos`` and ``x``,
-    ``.xyzn`` ``pos`` and ``normal``. A file is written whole or not at all.
+    ``.obj`` and ``.off`` ``pos`` and colors, ``.xyzn`` ``pos`` and ``normal``. A file is written
+    whole or not at all.
 
     Args:
         data: The points. It is never changed.
@@ -137,9 +149,8 @@ def to_point_cloud(
         raise ValueError(f"to_point_cloud: Expected 'kind' in {', '.join(KINDS)} (got '{kind}')")
     fields = from_data(data, "to_point_cloud", dims=(2, 3))
     if path is None:
-        if kind != "numpy" and fields["pos"].shape[1] == 2:
-            zero = np.zeros_like(fields["pos"][:, :1])
-            fields["pos"] = np.concatenate([fields["pos"], zero], axis=1)
+        if kind != "numpy":
+            fields["pos"] = three_axes(fields["pos"])
         return KINDS[kind](fields)
     path = Path(path)
     writer = WRITERS[suffix_of(path, WRITERS)]

@@ -9,6 +9,7 @@ torch.Size([50, 5])
 
 from permutogeo.models.bilateral_net import BilateralNet
 from permutogeo.models.lattice_unet import LatticeUNet
+from permutogeo.models.mesh_denoiser import MeshDenoiser
 from permutogeo.models.splat_net import SplatNet
 
-__all__ = ["BilateralNet", "LatticeUNet", "SplatNet"]
+__all__ = ["BilateralNet", "LatticeUNet", "MeshDenoiser", "SplatNet"]

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from permutogeo import stencils
+from permutogeo import incidence, stencils
 from permutogeo.incidence import Incidence
 from permutogeo.lattice import Lattice
 
@@ -36,6 +36,7 @@ def check_values(
     device: torch.device,
     rows: int | None = None,
     things: str = "points",
+    owner: str = "lattice",
 ) -> None:
     """Raise unless ``x`` is a float matrix of ``channels`` columns, with a row for each thing."""
     if torch.compiler.is_compiling():
@@ -52,13 +53,13 @@ def check_values(
         fail(
             layer,
             f"Expected '{name}' of shape [{rows}, {width}], one row for each of the {rows} "
-            f"{things} of 'lattice' (got {list(x.shape)})",
+            f"{things} of '{owner}' (got {list(x.shape)})",
         )
     if x.device != device:
         fail(layer, f"Expected '{name}' on {device} like the lattice (got {x.device})")
 
 
-def check_parameters(layer: Any, x: Tensor) -> None:
+def check_parameters(layer: Any, x: Tensor, what: str = "input") -> None:
     """Raise if the layer's parameters are on another device than its input."""
     if torch.compiler.is_compiling():
         return
@@ -66,7 +67,7 @@ def check_parameters(layer: Any, x: Tensor) -> None:
         if parameter.device != x.device:
             fail(
                 layer,
-                f"Expected input on {parameter.device} like the parameter '{name}' "
+                f"Expected {what} on {parameter.device} like the parameter '{name}' "
                 f"(got {x.device}); move one of them with .to()",
             )
 
@@ -82,15 +83,7 @@ def check_lattice(layer: Any, name: str, lattice: Any) -> Lattice:
 
 def check_incidence(layer: Any, at: Any, lattice: Lattice) -> Incidence:
     """Raise unless ``at`` says where points lie on ``lattice``."""
-    if not isinstance(at, Incidence):
-        fail(layer, f"Expected 'at' to be an Incidence (got {type(at).__name__})", TypeError)
-    if not torch.compiler.is_compiling() and at.num_vertices != lattice.num_vertices:
-        fail(
-            layer,
-            f"Expected 'at' on the given lattice of {lattice.num_vertices} vertices "
-            f"(got one on a lattice of {at.num_vertices})",
-        )
-    return at
+    return named(layer, incidence.check_incidence, at, lattice.incidence)
 
 
 def check_choice(layer: Any, name: str, value: Any, choices: tuple) -> None:

@@ -1,20 +1,18 @@
-"""Layers with a filter bank, whose input channels may be known only at the first call."""
+"""Layers with a filter bank."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.nn import Parameter, UninitializedParameter
+from torch.nn import Parameter
 from torch_geometric.nn import inits
 
 from permutogeo.nn._check import check_count, fail
-from permutogeo.nn._layer import LatticeLayer
+from permutogeo.nn._lazy import LazyLayer
 
 
-class FilterBankLayer(LatticeLayer):
-    """Base of the layers with a ``filter_weight``: its size, its start, its way to disk.
+class FilterBankLayer(LazyLayer):
+    """Base of the layers with a ``filter_weight``: its size and its start.
 
     Args:
         num_taps: Entries of the stencil, or 0 for no filter at all.
@@ -35,22 +33,20 @@ class FilterBankLayer(LatticeLayer):
         shared: bool = False,
         aggr: str = "sum",
     ):
-        super().__init__(dim, groups, aggr)
-        if in_channels != -1:
-            check_count(self, "in_channels", in_channels)
+        super().__init__(in_channels, dim, groups, aggr)
         check_count(self, "out_channels", out_channels)
         check_count(self, "groups", groups)
-        self.in_channels = in_channels
         self.out_channels = out_channels
         self.num_taps = num_taps
         self.shared = shared
         self._check_channels(in_channels)
         if num_taps == 0:
             self.register_parameter("filter_weight", None)
-        elif in_channels == -1 and not shared:
-            self.register_parameter("filter_weight", UninitializedParameter())
+        elif shared:
+            self.filter_weight = Parameter(torch.empty(num_taps))
         else:
-            self.filter_weight = Parameter(torch.empty(self._filter_shape(in_channels)))
+            width = in_channels // groups
+            self.filter_weight = self._sized_parameter(num_taps, width, out_channels)
         if bias:
             self.bias = Parameter(torch.empty(out_channels))
         else:
@@ -58,7 +54,7 @@ class FilterBankLayer(LatticeLayer):
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        if self.filter_weight is not None and not self._waiting:
+        if self.filter_weight is not None and (self.shared or self.in_channels != -1):
             self._reset_filter()
         inits.zeros(self.bias)
 
@@ -73,32 +69,21 @@ class FilterBankLayer(LatticeLayer):
         return self.num_taps
 
     @property
-    def _waiting(self) -> bool:
-        return isinstance(self.filter_weight, UninitializedParameter)
-
-    def initialize_parameters(self, x: Tensor) -> None:
-        """Size and start what depends on the input channels, if the layer still waits for them."""
-        if self.in_channels != -1:
-            return
-        self._check_channels(int(x.shape[1]))
-        self._materialize(int(x.shape[1]), x.device)
-        if not self.shared and self.filter_weight is not None:
-            self._reset_filter()
-
-    def _materialize(self, channels: int, device: torch.device | None = None) -> None:
-        self.in_channels = channels
-        if self._waiting:
-            self.filter_weight.materialize(self._filter_shape(channels), device)  # type: ignore
-
-    def _filter_shape(self, channels: int) -> tuple[int, ...]:
-        if self.shared:
-            return (self.num_taps,)
-        return (self.num_taps, channels // self.groups, self.out_channels)
-
-    @property
     def _mixes(self) -> bool:
         """Whether the output's channels may differ from the input's."""
         return self.num_taps > 0 and not self.shared
+
+    def _shapes(self, channels: int) -> dict[str, tuple[int, ...]]:
+        if not self._mixes:
+            return {}
+        return {"filter_weight": (self.num_taps, channels // self.groups, self.out_channels)}
+
+    def _channels_of(self, saved: Tensor) -> int:
+        return saved.shape[1] * self.groups
+
+    def _reset_sized(self) -> None:
+        if self._mixes:
+            self._reset_filter()
 
     def _check_channels(self, channels: int) -> None:
         if channels != -1 and not self._mixes and channels != self.out_channels:
@@ -114,23 +99,3 @@ class FilterBankLayer(LatticeLayer):
                     f"Expected 'groups' to divide the {count} {name}put channels "
                     f"(got {self.groups})",
                 )
-
-    def _save_to_state_dict(self, destination: dict, prefix: str, keep_vars: bool) -> None:
-        waiting = self.filter_weight if self._waiting else None
-        if waiting is None:
-            super()._save_to_state_dict(destination, prefix, keep_vars)
-            return
-        # torch cannot detach what has no size yet.
-        self._parameters["filter_weight"] = None
-        super()._save_to_state_dict(destination, prefix, keep_vars)
-        self._parameters["filter_weight"] = waiting
-        destination[prefix + "filter_weight"] = waiting
-
-    def _load_from_state_dict(
-        self, state_dict: dict, prefix: str, *args: Any, **kwargs: Any
-    ) -> None:
-        saved = state_dict.get(prefix + "filter_weight")
-        sized = isinstance(saved, Tensor) and not isinstance(saved, UninitializedParameter)
-        if self._waiting and sized and len(saved.shape) == 3:  # type: ignore[union-attr]
-            self._materialize(saved.shape[1] * self.groups)  # type: ignore[union-attr]
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

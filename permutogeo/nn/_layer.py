@@ -57,7 +57,7 @@ class LatticeLayer(MessagePassing):
         """Values at points to values at vertices."""
         if self.fused:
             return lattice.splat(x, at)
-        edge_index, edge_weight = _edges(lattice, at)
+        edge_index, edge_weight = lattice._incidence(at).edges()
         size = (x.shape[0], lattice.num_vertices)
         return self.send(edge_index, size, x, edge_weight, explained=True)
 
@@ -71,9 +71,9 @@ class LatticeLayer(MessagePassing):
         """Values at vertices to values at points."""
         if self.fused:
             return lattice.slice(values, at)
-        edge_index, edge_weight = _edges(lattice, at)
-        points = lattice.num_points if at is None else at.num_points
-        size = (lattice.num_vertices, points)
+        points = lattice._incidence(at)
+        edge_index, edge_weight = points.edges()
+        size = (lattice.num_vertices, points.num_points)
         return self.send(edge_index.flip(0), size, values, edge_weight, explained=explained)
 
     def blur(self, lattice: Lattice, values: Tensor) -> Tensor:
@@ -129,21 +129,22 @@ class LatticeLayer(MessagePassing):
         return x_j if edge_weight is None else edge_weight.to(x_j.dtype).view(-1, 1) * x_j
 
     def explain_message(self, inputs: Tensor, dim_size: int | None, explained: bool) -> Tensor:
-        return super().explain_message(inputs, dim_size) if explained else inputs
+        if not explained:
+            return inputs
+        if self._edge_mask is not None and len(self._edge_mask) != len(inputs):
+            fail(
+                self,
+                f"Expected an edge mask of {len(inputs)} entries, one for each edge of the first "
+                f"pass (got {len(self._edge_mask)}); set 'explain' to False on layers that it is "
+                f"not for",
+            )
+        return super().explain_message(inputs, dim_size)
 
     def _named(self, **options: Any) -> str:
         """The one-line representation: class, sizes and the options that are not the default."""
         shown = [f"{name}={value!r}" for name, value in options.items()]
         sizes = [str(getattr(self, name)) for name in ("in_channels", "out_channels")]
         return f"{type(self).__name__}({', '.join([*sizes, f'dim={self.dim}', *shown])})"
-
-
-def _edges(lattice: Lattice, at: Incidence | None) -> tuple[Tensor, Tensor]:
-    """The edges from points to vertices that exist, and their weights."""
-    if at is None:
-        return lattice.incidence_graph()
-    point, corner = (at.vertex >= 0).nonzero(as_tuple=True)
-    return torch.stack([point, at.vertex[point, corner].long()]), at.weight[point, corner]
 
 
 def _typed_product(x: Tensor, filter_weight: Tensor, edge_type: Tensor, groups: int) -> Tensor:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from permutogeo.checks import working_dtype
+from permutogeo.functional import gaussian_filter
 from permutogeo.incidence import Incidence
 from permutogeo.lattice import Lattice
-from permutogeo.nn._check import check_values, fail
+from permutogeo.nn._bandwidth import Bandwidth
+from permutogeo.nn._check import check_values, fail, named
 from permutogeo.nn._layer import LatticeLayer
-from permutogeo.nn._normalizer import check_normalization, normalizers
-from permutogeo.nn._points import lay_lattice
+from permutogeo.nn._normalizer import check_normalization, normalized, normalizers
+from permutogeo.nn._points import lay_lattice, scaled
 
 
 class GaussianFilter(LatticeLayer):
@@ -43,12 +43,11 @@ class GaussianFilter(LatticeLayer):
 
     Example:
 
+        >>> import torch
         >>> smooth = GaussianFilter(dim=2, sigma=0.5, learn_sigma=True)
         >>> smooth(torch.rand(100, 3), torch.rand(100, 2)).shape
         torch.Size([100, 3])
     """
-
-    log_sigma: Parameter | None
 
     def __init__(
         self,
@@ -60,27 +59,17 @@ class GaussianFilter(LatticeLayer):
         super().__init__(dim)
         check_normalization(self, normalize)
         self.normalize = normalize
-        self.initial_sigma = self._sigma_of_each(sigma)
-        self.register_parameter("log_sigma", Parameter(torch.empty(dim)) if learn_sigma else None)
+        self.bandwidth = Bandwidth(self, dim, sigma, learn_sigma)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         super().reset_parameters()
-        if self.log_sigma is not None:
-            with torch.no_grad():
-                self.log_sigma.copy_(torch.tensor(self.initial_sigma).log())
+        self.bandwidth.reset_parameters()
 
     @property
     def sigma(self) -> Tensor:
         """The bandwidth of each feature, ``[d]``."""
-        if self.log_sigma is None:
-            return torch.tensor(self.initial_sigma)
-        return self.log_sigma.exp()
-
-    def _divide(self, feature: Tensor) -> Tensor:
-        if self.log_sigma is None:
-            return feature / feature.new_tensor(self.initial_sigma)
-        return feature / self.log_sigma.exp()
+        return self.bandwidth.sigma
 
     def forward(
         self,
@@ -99,33 +88,28 @@ class GaussianFilter(LatticeLayer):
             lattice: ``Lattice.build(feature / sigma, batch)``, or for a pair of features what
                 ``Lattice.build_bipartite`` returns.
         """
-        if lattice is not None and self.log_sigma is not None:
+        if lattice is not None and self.bandwidth.learned:
             fail(
                 self,
                 "Expected no 'lattice' with learn_sigma=True, since sigma moves the points "
                 f"(got {lattice})",
             )
-        lattice, at = lay_lattice(self, feature, batch, lattice, self._divide)
+        if self.fused:
+            feature = scaled(self, feature, lattice, self.bandwidth)
+            return named(self, gaussian_filter, x, feature, batch, self.normalize, lattice)
+        lattice, at = lay_lattice(self, feature, batch, lattice, self.bandwidth)
         check_values(self, "x", x, -1, lattice.device, lattice.num_points)
-        working = working_dtype(x)
-        before, after = normalizers(self.normalize, lattice, at, working, "blur", lattice.blur)
-        values = x.to(working) if before is None else x * before
-        out = self.slice(lattice, self.blur(lattice, self.splat(lattice, values)), at)
-        return (out if after is None else out * after).to(x.dtype)
+        wide = x.to(working_dtype(x))
 
-    def _sigma_of_each(self, sigma: float | Sequence[float]) -> list[float]:
-        each = [sigma] * self.dim if isinstance(sigma, int | float) else list(sigma)
-        if len(each) != self.dim or not all(0 < value < float("inf") for value in each):
-            fail(
-                self,
-                f"Expected 'sigma' to be one positive number, or one for each of the {self.dim} "
-                f"features (got {sigma})",
-            )
-        return [float(value) for value in each]
+        def kernel(values: Tensor) -> Tensor:
+            return self.slice(lattice, self.blur(lattice, self.splat(lattice, values)), at)
+
+        norms = normalizers(self.normalize, lattice, at, wide.dtype, "blur", lattice.blur)
+        return normalized(kernel, wide, norms).to(x.dtype)
 
     def __repr__(self) -> str:
         each = [round(value, 6) for value in self.sigma.tolist()]
         parts = [f"dim={self.dim}", f"sigma={each[0] if len(set(each)) == 1 else each}"]
-        if self.log_sigma is not None:
+        if self.bandwidth.learned:
             parts.append("learn_sigma=True")
         return f"{type(self).__name__}({', '.join(parts)}, normalize={self.normalize!r})"

@@ -7,15 +7,17 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch_geometric.nn import inits
 
 from permutogeo.checks import working_dtype
 from permutogeo.lattice import Lattice
-from permutogeo.nn._check import check_count, check_lattice, check_parameters, check_values
+from permutogeo.nn._check import check_lattice, check_parameters, check_values, fail
+from permutogeo.nn._lazy import LazyLayer
 from permutogeo.nn._normalizer import constant
 from permutogeo.nn._reduce import several_ranks, sum_over_ranks
 
 
-class LatticeNorm(torch.nn.Module):
+class LatticeNorm(LazyLayer):
     r"""Batch normalization over the vertices of a lattice, after the `"Batch Normalization:
     Accelerating Deep Network Training by Reducing Internal Covariate Shift"
     <https://arxiv.org/abs/1502.03167>`_ paper, each vertex counting as many times as points lie
@@ -30,8 +32,12 @@ class LatticeNorm(torch.nn.Module):
     the number of points. Under :mod:`torch.distributed` the sums run over all ranks while training,
     so that ranks may hold clouds of any sizes.
 
+    As messages, the sums are those that every vertex sends, weighted by its mass, to one node that
+    stands for the batch. An evaluation with running statistics sends none, and an edge mask of an
+    explainer leaves the statistics alone: they are no way from one point to another.
+
     Args:
-        in_channels: Size of each input sample.
+        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
         dim: Dimension of the lattice.
         eps: Added to the variance.
         momentum: Weight of a batch in the running statistics; ``None`` for their plain mean.
@@ -67,24 +73,31 @@ class LatticeNorm(torch.nn.Module):
         track_running_stats: bool = True,
         process_group: Any = None,
     ):
-        super().__init__()
-        check_count(self, "in_channels", in_channels)
-        check_count(self, "dim", dim)
-        self.in_channels = in_channels
-        self.dim = dim
+        super().__init__(in_channels, dim)
+        for name, value in (("eps", eps), ("momentum", 0.0 if momentum is None else momentum)):
+            if not isinstance(value, int | float) or not 0 <= value <= 1:
+                fail(self, f"Expected '{name}' between 0 and 1 (got {value!r})")
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
         self.process_group = process_group
         for name in ("weight", "bias"):
-            value = Parameter(torch.empty(in_channels)) if affine else None
-            self.register_parameter(name, value)
-        tracked = track_running_stats
-        self.register_buffer("running_mean", torch.empty(in_channels) if tracked else None)
-        self.register_buffer("running_var", torch.empty(in_channels) if tracked else None)
-        self.register_buffer("num_batches_tracked", torch.tensor(0) if tracked else None)
+            self.register_parameter(name, self._sized_parameter(in_channels) if affine else None)
+        for name in ("running_mean", "running_var"):
+            tracked = self._sized_buffer(in_channels) if track_running_stats else None
+            self.register_buffer(name, tracked)
+        counted = torch.tensor(0) if track_running_stats else None
+        self.register_buffer("num_batches_tracked", counted)
         self.reset_parameters()
+
+    def _shapes(self, channels: int) -> dict[str, tuple[int, ...]]:
+        names = ["weight", "bias"] if self.affine else []
+        names += ["running_mean", "running_var"] if self.track_running_stats else []
+        return dict.fromkeys(names, (channels,))
+
+    def _channels_of(self, saved: Tensor) -> int:
+        return len(saved)
 
     def reset_running_stats(self) -> None:
         """Forget the batches seen so far."""
@@ -96,10 +109,13 @@ class LatticeNorm(torch.nn.Module):
 
     def reset_parameters(self) -> None:
         """Reset the running statistics and what is learned."""
+        super().reset_parameters()
         self.reset_running_stats()
-        if self.weight is not None and self.bias is not None:
-            torch.nn.init.ones_(self.weight)
-            torch.nn.init.zeros_(self.bias)
+        if self.in_channels != -1:
+            inits.ones(self.weight)
+            inits.zeros(self.bias)
+
+    _reset_sized = reset_parameters
 
     def forward(self, values: Tensor, lattice: Lattice) -> Tensor:
         """Normalize values at vertices.
@@ -111,7 +127,8 @@ class LatticeNorm(torch.nn.Module):
         check_lattice(self, "lattice", lattice)
         rows, device = lattice.num_vertices, lattice.device
         check_values(self, "values", values, self.in_channels, device, rows, "vertices")
-        check_parameters(self, values)
+        self.initialize_parameters(values)
+        check_parameters(self, values, "'values'")
         wide = values.to(working_dtype(values))
         if self.training or self.running_mean is None or self.running_var is None:
             mean, var, count = self._statistics(wide, lattice)
@@ -131,13 +148,21 @@ class LatticeNorm(torch.nn.Module):
             return lattice.splat(values.new_ones(lattice.num_points, 1))
 
         mass = constant(lattice, ("mass", values.dtype), splat_ones)
-        sums = self._total(torch.cat([mass.sum(0), (mass * values).sum(0)]))
+        sums = self._total(torch.cat([mass.sum(0), self._sum(values, mass)]))
         count = sums[0]
         divisor = torch.where(count > 0, count, 1.0)
         mean = sums[1:] / divisor
         # About the mean of all ranks, and not by the difference of squares, which cancels.
-        var = self._total((mass * (values - mean).square()).sum(0)) / divisor
+        var = self._total(self._sum((values - mean).square(), mass)) / divisor
         return mean, var, count
+
+    def _sum(self, values: Tensor, mass: Tensor) -> Tensor:
+        """The sum over the vertices of this rank, each by its mass, ``[C]``."""
+        if self.fused:
+            return (mass * values).sum(0)
+        vertex = torch.arange(len(values), device=values.device)
+        edge_index = torch.stack([vertex, torch.zeros_like(vertex)])
+        return self.send(edge_index, (len(values), 1), values, mass[:, 0])[0]
 
     def _total(self, sums: Tensor) -> Tensor:
         if self.training and several_ranks(self.process_group):

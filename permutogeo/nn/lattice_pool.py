@@ -16,7 +16,7 @@ from permutogeo.nn._check import (
     check_values,
 )
 from permutogeo.nn._filter_bank import FilterBankLayer
-from permutogeo.nn._stride import Stride, coarsened
+from permutogeo.nn._stride import Stride, coarsened, convolve
 
 
 class LatticePool(FilterBankLayer):
@@ -86,12 +86,12 @@ class LatticePool(FilterBankLayer):
         rows = lattice.num_vertices
         check_values(self, "values", values, self.in_channels, lattice.device, rows, "vertices")
         self.initialize_parameters(values)
-        check_parameters(self, values)
+        check_parameters(self, values, "'values'")
         coarse, at = coarsened(self, lattice, coarse, at)
         working = working_dtype(values)
         wide = values.to(working)
         if self.mode == "learned":
-            out = self._convolve(wide, Stride.between(lattice, coarse, at))
+            out = convolve(self, wide, Stride.between(lattice, coarse, at))
         elif self.mode == "max":
             out = self._largest(wide, Stride.between(lattice, coarse, at))
         else:
@@ -102,17 +102,6 @@ class LatticePool(FilterBankLayer):
         if self.bias is not None:
             out = out + self.bias
         return out.to(values.dtype), coarse, at
-
-    def _convolve(self, values: Tensor, stride: Stride) -> Tensor:
-        weight = self.filter_weight
-        assert weight is not None
-        if not self.fused:
-            (edge_index, tap), size = stride.edges(), (len(values), stride.num_coarse)
-            return self.send(edge_index, size, values, None, tap, weight, explained=True)
-        padded = torch.cat([values, values.new_zeros(1, values.shape[1])])
-        rows = padded[stride.table()].flatten(1)
-        with torch.autocast(values.device.type, enabled=False):
-            return rows @ weight.to(values.dtype).flatten(0, 1)
 
     def _largest(self, values: Tensor, stride: Stride) -> Tensor:
         if not self.fused:

@@ -86,12 +86,12 @@ class LatticeSlice(LatticeLayer):
         rows = lattice.num_vertices
         check_values(self, "values", values, self.in_channels, lattice.device, rows, "vertices")
         if self.in_channels != -1:
-            check_parameters(self, values)
+            check_parameters(self, values, "'values'")
         incidence = lattice.incidence if at is None else at
         working = working_dtype(values)
         weight = incidence.weight.to(working)
         weight = weight + self._offset(values.to(working), incidence.vertex, weight)
-        moved = Incidence(incidence.vertex, weight, incidence.num_vertices, incidence.complete)
+        moved = incidence.with_weight(weight)
         return self.slice(lattice, values.to(working), moved, explained=True).to(values.dtype)
 
     def _offset(self, values: Tensor, vertex: Tensor, weight: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from permutogeo.nn._check import (
     check_values,
 )
 from permutogeo.nn._filter_bank import FilterBankLayer
-from permutogeo.nn._stride import Stride, coarsened
+from permutogeo.nn._stride import Stride, coarsened, convolve
 
 
 class LatticeUnpool(FilterBankLayer):
@@ -86,34 +86,21 @@ class LatticeUnpool(FilterBankLayer):
         check_lattice(self, "lattice", lattice)
         coarse, at = coarsened(self, lattice, coarse, at)
         device, rows = coarse.device, coarse.num_vertices
-        check_values(self, "values", values, self.in_channels, device, rows, "coarse vertices")
+        check_values(self, "values", values, self.in_channels, device, rows, "vertices", "coarse")
         if skip is not None:
             check_values(self, "skip", skip, -1, device, lattice.num_vertices, "vertices")
         self.initialize_parameters(values)
-        check_parameters(self, values)
+        check_parameters(self, values, "'values'")
         working = working_dtype(values)
         wide = values.to(working)
         if self.mode == "learned":
-            out = self._convolve(wide, Stride.between(lattice, coarse, at))
+            out = convolve(self, wide, Stride.between(lattice, coarse, at), back=True)
         else:
             out = self.slice(coarse, wide, at, explained=True)
         if self.bias is not None:
             out = out + self.bias
         out = out.to(values.dtype)
         return out if skip is None else torch.cat([out, skip.to(out.dtype)], 1)
-
-    def _convolve(self, values: Tensor, stride: Stride) -> Tensor:
-        weight = self.filter_weight
-        assert weight is not None
-        if not self.fused:
-            (edge_index, tap), size = stride.edges(), (stride.num_coarse, len(stride.coarse))
-            return self.send(edge_index.flip(0), size, values, None, tap, weight, explained=True)
-        # The response of every tap at every coarse vertex, of which a fine one reads two.
-        matrix = weight.to(values.dtype).transpose(0, 1).flatten(1)
-        with torch.autocast(values.device.type, enabled=False):
-            response = (values @ matrix).view(-1, self.out_channels)
-        padded = torch.cat([response, response.new_zeros(1, self.out_channels)])
-        return padded[stride.cell()].sum(1)
 
     def __repr__(self) -> str:
         return self._named(mode=self.mode)

@@ -1,6 +1,7 @@
 """PyG transforms that prepare images, meshes and point clouds for the lattice."""
 
 from permutogeo.transforms.bilateral_feature import BilateralFeature
+from permutogeo.transforms.displacement import Displacement
 from permutogeo.transforms.face_normals import FaceNormals
 from permutogeo.transforms.faces_to_points import FacesToPoints
 from permutogeo.transforms.image_to_points import ImageToPoints
@@ -9,11 +10,13 @@ from permutogeo.transforms.keep_attributes import KeepAttributes
 from permutogeo.transforms.normal_noise import NormalNoise
 from permutogeo.transforms.normalize_scale import NormalizeScale
 from permutogeo.transforms.random_subsample import RandomSubsample
+from permutogeo.transforms.repair_mesh import RepairMesh
 from permutogeo.transforms.smooth_normals import SmoothNormals
 from permutogeo.transforms.vertex_normals import VertexNormals
 
 __all__ = [
     "BilateralFeature",
+    "Displacement",
     "FaceNormals",
     "FacesToPoints",
     "ImageToPoints",
@@ -22,6 +25,7 @@ __all__ = [
     "NormalNoise",
     "NormalizeScale",
     "RandomSubsample",
+    "RepairMesh",
     "SmoothNormals",
     "VertexNormals",
 ]

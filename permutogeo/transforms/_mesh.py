@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -76,19 +81,27 @@ def mean_edge_length(pos: Tensor, face: Tensor) -> Tensor:
     return torch.linalg.vector_norm(pos[start] - pos[end], dim=-1).mean()
 
 
-def face_neighbors(face: Tensor, num_points: int, shared: int) -> Tensor:
-    """Pairs of faces that share at least ``shared`` vertices, ``[2, P]``; each with itself too."""
+def corner_sums(face: Tensor, num_points: int) -> csr_matrix:
+    """The matrix ``[N, 3 F]`` that sums over the corners at each vertex, corners as in ``face``."""
+    from scipy.sparse import csr_matrix
+
+    vertex = face.reshape(-1).cpu().numpy()
+    corner = np.arange(len(vertex))
+    return csr_matrix((np.ones(len(vertex)), (vertex, corner)), (num_points, len(vertex)))
+
+
+def face_graph(face: Tensor, num_points: int, shared: int) -> csr_matrix:
+    """Ones where two faces have at least ``shared`` vertices in common, ``[F, F]``."""
     from scipy.sparse import csr_matrix
 
     count = face.size(1)
-    column = face.t().reshape(-1).cpu().numpy()
+    vertex = face.t().reshape(-1).cpu().numpy()
     row = np.repeat(np.arange(count), 3)
-    incidence = csr_matrix((np.ones(len(row), np.int32), (row, column)), (count, num_points))
+    incidence = csr_matrix((np.ones(len(row)), (row, vertex)), (count, num_points))
     incidence.data[:] = 1  # a degenerate face has a vertex twice, and shares it once
-    common = (incidence @ incidence.T).tocoo()
-    keep = (common.data >= shared) | (common.row == common.col)
-    pairs = np.stack([common.row[keep], common.col[keep]]).astype(np.int64)
-    return torch.from_numpy(pairs).to(face.device)
+    graph = incidence @ incidence.T
+    graph.data = (graph.data >= shared).astype(np.float64)
+    return graph
 
 
 def refresh(data: Data) -> None:

@@ -37,17 +37,22 @@ def require_pos(transform: object, data: Data, dims: tuple[int, ...] = (2, 3)) -
     return pos
 
 
+def require_faces(transform: object, data: Data) -> Tensor:
+    """Faces ``[3, F]``, wherever they point."""
+    face = require(transform, data, "face")
+    if face.dim() != 2 or face.size(0) != 3 or face.dtype != torch.int64:
+        kind, got = type(transform).__name__, f"{list(face.shape)} {face.dtype}"
+        raise ValueError(f"{kind}: Expected 'face' of shape [3, F] and type int64 (got {got})")
+    return face
+
+
 def require_mesh(transform: object, data: Data) -> tuple[Tensor, Tensor]:
     """Positions ``[N, 3]`` and faces ``[3, F]`` that refer to them."""
     pos = require_pos(transform, data, dims=(3,))
-    face = require(transform, data, "face")
-    kind = type(transform).__name__
-    if face.dim() != 2 or face.size(0) != 3 or face.dtype != torch.int64:
-        got = f"{list(face.shape)} {face.dtype}"
-        raise ValueError(f"{kind}: Expected 'face' of shape [3, F] and type int64 (got {got})")
+    face = require_faces(transform, data)
     if face.numel() and not 0 <= int(face.min()) <= int(face.max()) < len(pos):
         worst = int(face.min()) if int(face.min()) < 0 else int(face.max())
-        expected = f"'face' indices from 0 to {len(pos) - 1}"
+        kind, expected = type(transform).__name__, f"'face' indices from 0 to {len(pos) - 1}"
         raise ValueError(f"{kind}: Expected {expected} (got {worst})")
     return pos, face
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,6 +14,9 @@ from torch_geometric.transforms import BaseTransform
 
 from permutogeo.transforms._mesh import edges, unique_pairs
 from permutogeo.transforms._require import require, require_mesh, require_pos
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 Array = NDArray[np.float64]
 # Components stand this many of the largest one's widths apart, so a width is free between them.
@@ -25,8 +29,9 @@ class IsomapFeature(BaseTransform):
     2004).
 
     Edges have their Euclidean length; distances are those of shortest paths from ``landmarks``,
-    each the vertex farthest from those before; the landmarks are embedded by classical scaling and
-    every vertex by its distances to them. With as many landmarks as vertices this is the isomap of
+    each the vertex farthest from those before; the landmarks are embedded by classical scaling, in
+    which each weighs as much as the vertices nearest to it, and every vertex by its distances to
+    them. With as many landmarks as vertices this is the isomap of
     `"A Global Geometric Framework for Nonlinear Dimensionality Reduction"
     <https://doi.org/10.1126/science.290.5500.2319>`_ itself.
 
@@ -85,61 +90,74 @@ class IsomapFeature(BaseTransform):
 
 def isomap(pos: Array, index: NDArray[np.int64], dim: int, landmarks: int) -> Array:
     """Coordinates ``[N, dim]`` of the graph with the edges ``index [2, E]``, each given once."""
-    from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
 
-    count = len(pos)
+    if len(pos) == 0:
+        return np.zeros((0, dim))
+    graph = _graph(pos, index)
+    number, label = connected_components(graph, directed=False)
+    if number == 1:
+        return _embed(graph, pos, dim, landmarks)
+    size = np.bincount(label)
+    rank = np.empty(number, np.int64)  # the largest component is number 0
+    rank[np.argsort(-size, kind="stable")] = np.arange(number)
+    order = np.argsort(rank[label], kind="stable")
+    graph = graph[order][:, order]  # now each component is a range of rows
+    ends = np.cumsum(np.sort(size)[::-1])
+    out = np.zeros((len(pos), dim))
+    width = 0.0
+    for start, end in zip(ends - np.sort(size)[::-1], ends, strict=True):
+        if end - start == 1:
+            break  # all that follow are single vertices
+        rows = order[start:end]
+        out[rows] = _embed(graph[start:end, start:end], pos[rows], dim, landmarks)
+        width = max(width, float(np.ptp(out[rows], axis=0).max()))
+    cell = SPACING * width or float(np.ptp(pos, axis=0).max()) or 1.0
+    return out + cell * _grid(number, dim)[rank[label]]
+
+
+def _graph(pos: Array, index: NDArray[np.int64]) -> csr_matrix:
+    """Edge lengths, in both directions."""
+    from scipy.sparse import csr_matrix
+
     length = np.linalg.norm(pos[index[0]] - pos[index[1]], axis=1)
     # An edge of length 0 is an edge still; csgraph would take it for a missing one.
     length = np.maximum(length, np.finfo(np.float64).tiny)
     row, column = np.concatenate([index, index[::-1]], axis=1)
-    graph = csr_matrix((np.concatenate([length, length]), (row, column)), (count, count))
-    number, label = connected_components(graph, directed=False)
-    size = np.bincount(label)
-    # Largest component first, each a range of rows.
-    rank = np.empty(number, np.int64)
-    rank[np.argsort(-size, kind="stable")] = np.arange(number)
-    order = np.argsort(rank[label], kind="stable")
-    members = np.split(order, np.cumsum(np.sort(size)[::-1])[:-1])
-    graph = graph if number == 1 else graph[order][:, order]
-    out = np.zeros((count, dim))
-    start = 0
-    for member in members:
-        end = start + len(member)
-        if len(member) == 1:
-            break  # all that follow are single vertices
-        part = graph if number == 1 else graph[start:end, start:end]
-        out[member] = _embed(part, pos[member], dim, landmarks)
-        start = end
-    if number > 1:
-        _separate(out, members, pos)
-    return out
+    return csr_matrix((np.concatenate([length, length]), (row, column)), (len(pos), len(pos)))
 
 
-def _embed(graph: object, pos: Array, dim: int, landmarks: int) -> Array:
+def _embed(graph: csr_matrix, pos: Array, dim: int, landmarks: int) -> Array:
     """Landmark scaling of one connected graph."""
     distance, chosen = _distances(graph, landmarks)
     squared = distance**2
-    between = squared[:, chosen]
-    mean = between.mean(axis=1)
-    scalar = -0.5 * (between - mean - mean[:, None] + mean.mean())
-    values, vectors = np.linalg.eigh((scalar + scalar.T) / 2)
+    # A landmark counts as often as vertices are nearest to it, so that few stand for all.
+    share = np.bincount(distance.argmin(axis=0), minlength=len(chosen)) / distance.shape[1]
+    root = np.sqrt(share)[:, None]
+    mean = squared[:, chosen] @ share
+    scalar = -0.5 * (squared[:, chosen] - mean - mean[:, None] + share @ mean)
+    values, vectors = np.linalg.eigh(root * (scalar + scalar.T) / 2 * root.T)
     values, vectors = values[::-1][:dim], vectors[:, ::-1][:, :dim]
     real = values > 1e-9 * max(values[0], 0.0)  # other axes are rounding, or no distances at all
     scale = np.where(real, 1.0 / np.sqrt(np.where(real, values, 1.0)), 0.0)
-    found = -0.5 * (squared - mean[:, None]).T @ (vectors * scale)
-    covariance = (pos - pos.mean(axis=0)).T @ found
-    leading = covariance[np.abs(covariance).argmax(axis=0), np.arange(found.shape[1])]
+    found = -0.5 * (squared - mean[:, None]).T @ (root * vectors * scale)
     out = np.zeros((len(pos), dim))
-    out[:, : found.shape[1]] = found * np.where(leading < 0, -1.0, 1.0)
+    out[:, : found.shape[1]] = found * _signs(found, pos)
     return out
 
 
-def _distances(graph: object, landmarks: int) -> tuple[Array, NDArray[np.int64]]:
+def _signs(found: Array, pos: Array) -> Array:
+    """For each axis, 1 or -1, so that it grows with the coordinate that it follows most."""
+    covariance = (pos - pos.mean(axis=0)).T @ found
+    leading = covariance[np.abs(covariance).argmax(axis=0), np.arange(found.shape[1])]
+    return np.where(leading < 0, -1.0, 1.0)
+
+
+def _distances(graph: csr_matrix, landmarks: int) -> tuple[Array, NDArray[np.int64]]:
     """Shortest paths ``[L, N]`` from landmarks, each the vertex farthest from those before."""
     from scipy.sparse.csgraph import dijkstra
 
-    count = graph.shape[0]  # type: ignore[attr-defined]
+    count = graph.shape[0]
     if count <= landmarks:
         return dijkstra(graph), np.arange(count)
     rows = np.empty((landmarks, count))
@@ -152,12 +170,7 @@ def _distances(graph: object, landmarks: int) -> tuple[Array, NDArray[np.int64]]
     return rows, chosen
 
 
-def _separate(out: Array, members: list[NDArray[np.int64]], pos: Array) -> None:
-    """Move each component to a cell of its own in a grid, in place."""
-    dim = out.shape[1]
-    widths = [np.ptp(out[member], axis=0).max() for member in members if len(member) > 1]
-    cell = SPACING * max(widths, default=0.0) or float(np.ptp(pos, axis=0).max()) or 1.0
-    side = math.ceil(round(len(members) ** (1.0 / dim), 9))
-    for number, member in enumerate(members):
-        digits = [number // side**axis % side for axis in range(dim)]
-        out[member] += cell * np.array(digits)
+def _grid(number: int, dim: int) -> Array:
+    """The first cells ``[number, dim]`` of the smallest cube that has so many."""
+    side = math.ceil(round(number ** (1.0 / dim), 9))
+    return np.stack([np.arange(number) // side**axis % side for axis in range(dim)], axis=1)

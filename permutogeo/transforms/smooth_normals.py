@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._mesh import face_geometry, face_neighbors, refresh, unit
+from permutogeo.transforms._mesh import corner_sums, face_geometry, face_graph, refresh, unit
 from permutogeo.transforms._require import require_mesh
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 
 class SmoothNormals(BaseTransform):
@@ -24,15 +29,15 @@ class SmoothNormals(BaseTransform):
         \mathbf{v} &\leftarrow \mathbf{v} + \frac{1}{\sum_{t \ni v} A_t} \sum_{t \ni v} A_t
         \left( (\mathbf{c}_t - \mathbf{v})^\top \mathbf{m}_t \right) \mathbf{m}_t
 
-    where :math:`A` are areas, :math:`\mathbf{n}` normals and :math:`\mathbf{c}` centroids of faces.
-    Vertices without faces stay where they are. Normals, centroids and areas that the data have are
-    computed anew.
+    where :math:`A` are areas, :math:`\mathbf{n}` normals and :math:`\mathbf{c}` centroids of faces,
+    and :math:`N(t)` is face :math:`t` with its neighbors. Vertices without faces stay where they
+    are. Normals, centroids and areas that the data have are computed anew.
 
     Args:
         iterations: How often.
-        neighbors: The faces around a face share a ``"vertex"`` or an ``"edge"`` with it.
-        keep: The name under which the positions before are kept; the paper's displacements are
-            ``data[keep] - data.pos``.
+        neighbors: The neighbors of a face have a ``"vertex"`` in common with it, or an ``"edge"``.
+        keep: The name under which the positions before are kept, as :class:`Displacement` needs
+            them.
 
     Example:
         >>> import torch
@@ -59,11 +64,13 @@ class SmoothNormals(BaseTransform):
         pos, face = require_mesh(self, data)
         if self.keep is not None:
             data[self.keep] = pos
-        target, source = face_neighbors(face, len(pos), 1 if self.neighbors == "vertex" else 2)
-        moved = pos.double()  # small steps, many times
+        moved = pos.detach().cpu().double()  # small steps, many times
+        corner = face.cpu()
+        near = face_graph(corner, len(pos), 1 if self.neighbors == "vertex" else 2)
+        around = corner_sums(corner, len(pos))
         for _ in range(self.iterations):
-            moved = _step(moved, face, target, source)
-        data.pos = moved.to(pos.dtype)
+            moved = _step(moved, corner, near, around)
+        data.pos = moved.to(pos.device, pos.dtype)
         refresh(data)
         return data
 
@@ -74,13 +81,12 @@ class SmoothNormals(BaseTransform):
         )
 
 
-def _step(pos: Tensor, face: Tensor, target: Tensor, source: Tensor) -> Tensor:
+def _step(pos: Tensor, face: Tensor, near: csr_matrix, around: csr_matrix) -> Tensor:
     normal, center, area = face_geometry(pos, face)
-    weighted = normal * area.unsqueeze(1)
-    mean = unit(torch.zeros_like(normal).index_add(0, target, weighted[source]))
+    area = area.unsqueeze(1)
+    mean = unit(torch.from_numpy(near @ (area * normal).numpy()))
     distance = ((center - pos[face]) * mean).sum(dim=-1, keepdim=True)  # [3, F, 1]
-    shift = area.unsqueeze(1) * distance * mean
-    vertex = face.reshape(-1)
-    total = torch.zeros_like(pos).index_add(0, vertex, shift.reshape(-1, 3))
-    weight = pos.new_zeros(len(pos)).index_add(0, vertex, area.repeat(3)).unsqueeze(1)
+    shift = (area * distance * mean).reshape(-1, 3)
+    total = torch.from_numpy(around @ shift.numpy())
+    weight = torch.from_numpy(around @ area.repeat(3, 1).numpy())
     return pos + total / torch.where(weight > 0, weight, torch.ones_like(weight))

@@ -128,7 +128,7 @@ def test_ply_big_endian_with_mixed_polygons(tmp_path):
     ("suffix", "names"),
     [
         ("obj", ("pos", "face", "x", "normal", "uv")),
-        ("off", ("pos", "face")),
+        ("off", ("pos", "face", "x", "face_color")),
     ],
 )
 def test_text_formats(tmp_path, mesh, suffix, names):
@@ -156,7 +156,7 @@ def test_stl(tmp_path, mesh, ascii_text):
 def test_obj_keeps_order_seams_and_unused_vertices(tmp_path):
     (tmp_path / "a.obj").write_text(
         "v 5 5 5\nv 0 0 0\nv 1 0 0\nv 1 1 0\nv 0 1 0 # comment\n"
-        "vt 0 0\nvt 1 0\nvt 1 1\nvt 0 1\nvt .5 .5\nusemtl a\n"
+        "vt 0 0\nvt 1 0\nvt 1 1\nvt 0 1\nvt .5 .5\n"
         "f 2/1 3/2 4/3\nf -4/5 -2/3 \\\n-1/4\n"
     )
     data = from_mesh(tmp_path / "a.obj")
@@ -310,8 +310,8 @@ def test_damage_is_a_value_error_or_a_valid_mesh(tmp_path, at, noise, suffix):
         ("a.off", "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 7\n", ["from 0 to 2", "got 7"]),
         ("a.off", "OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n2 0 1\n", ["2 corners"]),
         ("a.off", "hello", ["no 'OFF'"]),
-        ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n", ["'v' 4, there are 3"]),
-        ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 0 1 2\n", ["'v' 0"]),
+        ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 4\n", ["face indices from 0 to 2", "got 3"]),
+        ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 0 1 2\n", ["face indices", "got -1"]),
         ("a.obj", "v 0 0\nf 1 1 1\n", ["2 of 3 numbers"]),
         ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\n", ["at least one face"]),
         ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2\n", ["face 1 has 2 corners"]),

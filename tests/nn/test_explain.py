@@ -72,6 +72,38 @@ def test_an_edge_mask_of_vertices(cloud):
     torch.testing.assert_close(masked, expected)
 
 
+@pytest.mark.parametrize("training", [True, False])
+def test_an_edge_mask_leaves_norms_alone(cloud, training):
+    """A mask of the edges between vertices goes through a stack that has a norm."""
+    data = cloud()
+    stack = torch.nn.ModuleList([nn.LatticeConv(4, 6, 3), nn.LatticeNorm(6, 3)]).double()
+    stack.train(training)
+    conv, norm = stack
+    edge_index, edge_type = data.lattice.neighbor_graph()
+    set_masks(stack, (edge_type == 0).double(), edge_index, apply_sigmoid=False)
+    masked = norm(conv(data.values, data.lattice), data.lattice)
+    clear_masks(stack)
+    expected = norm(data.values @ conv.filter_weight[0] + conv.bias, data.lattice)
+    torch.testing.assert_close(masked, expected, rtol=1e-10, atol=1e-10)
+
+
+def test_an_edge_mask_of_another_graph(cloud):
+    data = cloud()
+    stack = torch.nn.ModuleList([nn.LatticeConv(4, 6, 3), nn.LatticePool(6, 6, 3)]).double()
+    edge_index, edge_type = data.lattice.neighbor_graph()
+    mask = torch.ones(len(edge_type), dtype=torch.float64)
+    set_masks(stack, mask, edge_index, apply_sigmoid=False)
+    values = stack[0](data.values, data.lattice)
+    with pytest.raises(
+        ValueError, match=rf"^LatticePool: .*edge mask .*got {len(mask)}\); set 'ex"
+    ):
+        stack[1](values, data.lattice)
+    clear_masks(stack)
+    stack[1].explain = False
+    set_masks(stack, mask, edge_index, apply_sigmoid=False)
+    assert stack[1](values, data.lattice)[0].isfinite().all()
+
+
 class Classifier(torch.nn.Module):
     def __init__(self):
         super().__init__()

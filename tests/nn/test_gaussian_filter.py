@@ -29,7 +29,11 @@ def test_is_the_twin_of_the_function(cloud, dim, graphs, normalize):
     layer = GaussianFilter(dim, sigma.tolist(), normalize=normalize)
     out = layer(data.x, data.feature, data.batch)
     expected = gaussian_filter(data.x, data.feature / sigma, data.batch, normalize)
-    torch.testing.assert_close(out, expected, rtol=1e-13, atol=1e-13)
+    assert torch.equal(out, expected)
+    lattice = Lattice.build(data.feature / sigma, data.batch)
+    for _ in range(2):  # the second time with what the lattice has kept
+        given = layer(data.x, data.feature, data.batch, lattice)
+        torch.testing.assert_close(given, expected, rtol=1e-13, atol=1e-13)
     oracle = reference.gaussian_filter(data.x, data.feature / sigma, data.batch, normalize)
     np.testing.assert_allclose(out, oracle, atol=1e-10)
 
@@ -51,7 +55,11 @@ def test_other_points(cloud, normalize):
     out = layer(data.x, (data.feature, data.other))
     np.testing.assert_allclose(out, expected, atol=1e-10)
     points = Lattice.build_bipartite(data.feature, data.other)
-    assert torch.equal(layer(data.x, None, lattice=points), out)
+    given = layer(data.x, None, lattice=points)
+    torch.testing.assert_close(given, out, rtol=1e-13, atol=1e-13)
+    pair = (data.feature, data.other)
+    assert torch.equal(gaussian_filter(data.x, pair, None, normalize), out)
+    assert torch.equal(gaussian_filter(data.x, pair, None, normalize, points), given)
 
 
 @each_normalization
@@ -88,9 +96,9 @@ def test_gradients(normalize):
     feature = (torch.rand(8, 2, dtype=DOUBLE) * 3).requires_grad_()
 
     def call(x, feature, log_sigma):
-        return torch.func.functional_call(layer, {"log_sigma": log_sigma}, (x, feature))
+        return torch.func.functional_call(layer, {"bandwidth.log_sigma": log_sigma}, (x, feature))
 
-    assert torch.autograd.gradcheck(call, (x, feature, layer.log_sigma))
+    assert torch.autograd.gradcheck(call, (x, feature, layer.bandwidth.log_sigma))
 
 
 def test_learns_its_bandwidth():
@@ -130,6 +138,8 @@ BAD = [
     ("x short", (X[:9], FEATURE), ValueError, r"'x' of shape \[10, C\], one row.*got \[9, 4\]"),
     ("feature", (X, FEATURE[:, :2]), ValueError, r"'feature' of shape \[N, 3\] .*got \[10, 2\]"),
     ("lattice", (X, FEATURE, None, NINE), ValueError, r"the 10 points of 'feature' .*of 9 points"),
+    ("x device", (X.to("meta"), FEATURE), ValueError, r"'x' on .*cpu.*got meta"),
+    ("nothing", (X, None), TypeError, r"'feature' to be a tensor \(got NoneType\)"),
 ]
 
 
@@ -156,3 +166,14 @@ def test_errors_of_options():
         ValueError, match=r"^GaussianFilter: Expected no 'lattice' with learn_sigma"
     ):
         GaussianFilter(3, learn_sigma=True)(X, FEATURE, None, Lattice.build(FEATURE))
+
+
+def test_a_lattice_of_features_without_sigma():
+    """Also if it holds the very features of the call."""
+    with pytest.raises(
+        ValueError, match=r"^GaussianFilter: Expected 'lattice' built from .* row 0"
+    ):
+        GaussianFilter(3, sigma=2.0)(X, FEATURE, None, Lattice.build(FEATURE))
+    layer = GaussianFilter(3)
+    lattice = Lattice.build(FEATURE)
+    torch.testing.assert_close(layer(X, FEATURE, None, lattice), layer(X, FEATURE))

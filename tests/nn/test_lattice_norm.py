@@ -80,6 +80,56 @@ def test_without_running_statistics(cloud):
     assert torch.equal(norm.eval()(data.values, data.lattice), expected)
 
 
+@pytest.mark.parametrize("options", [{}, {"affine": False}, {"track_running_stats": False}])
+def test_routes_agree(cloud, same_routes, options):
+    """Sums as messages from the vertices to one node; gradients in features too."""
+    data = cloud(graphs=2)
+    data.feature.requires_grad_(), data.values.requires_grad_()
+    lattice = Lattice.build(data.feature, data.batch)
+    layer = LatticeNorm(4, 3, **options).double()
+    same_routes(layer, data.values, lattice, leaves=(data.values, data.feature))
+
+
+def test_messages_are_weighted_by_the_mass(cloud):
+    data = cloud()
+    norm = LatticeNorm(4, 3).double()
+    expected = norm(data.values, data.lattice)
+    sent = []
+    norm.register_message_forward_hook(lambda module, inputs, out: sent.append(out))
+    torch.testing.assert_close(norm(data.values, data.lattice), expected, rtol=1e-10, atol=1e-10)
+    mass = data.lattice.splat(torch.ones(40, 1, dtype=DOUBLE))
+    assert len(sent) == 2  # for the mean and for the variance
+    torch.testing.assert_close(sent[0], mass * data.values)
+    norm.eval()(data.values, data.lattice)
+    assert len(sent) == 2  # running statistics need no messages
+
+
+def test_hooks_may_change_the_statistics(cloud):
+    """Twice the sum of the same mass is twice the mean."""
+    data = cloud()
+    norm = LatticeNorm(4, 3, momentum=1.0).double()
+    norm(data.values, data.lattice)
+    mean = norm.running_mean.clone()
+    norm.register_message_forward_hook(lambda module, inputs, out: 2 * out)
+    norm(data.values, data.lattice)
+    torch.testing.assert_close(norm.running_mean, 2 * mean)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("tracked", [True, False])
+def test_lazy_in_all_its_parts(cloud, affine, tracked):
+    data = cloud(dtype=torch.float32)
+    options = {"affine": affine, "track_running_stats": tracked}
+    lazy, full = LatticeNorm(-1, 3, **options), LatticeNorm(4, 3, **options)
+    assert torch.equal(lazy(data.values, data.lattice), full(data.values, data.lattice))
+    assert lazy.in_channels == 4 and str(lazy) == str(full)
+    torch.testing.assert_close(lazy.state_dict(), full.state_dict(), rtol=0, atol=0)
+    late = LatticeNorm(-1, 3, **options)
+    late.load_state_dict(full.state_dict())
+    late.eval(), full.eval()
+    assert torch.equal(late(data.values, data.lattice), full(data.values, data.lattice))
+
+
 def test_gradients():
     """In values, and in features through the mass."""
     norm = LatticeNorm(2, 2).double()
@@ -119,8 +169,9 @@ from permutogeo.nn import LatticeNorm
 rank, folder = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2)
 data = torch.load(f"{folder}/{rank}.pt")
-norm = LatticeNorm(3, 2).double()
+norm = LatticeNorm(3 if rank else -1, 2).double()
 norm.load_state_dict(data["state"])
+norm.fuse = rank == 0
 x, feature = data["x"].requires_grad_(), data["feature"].requires_grad_()
 lattice = Lattice.build(feature)
 out = norm(lattice.splat(x), lattice)
@@ -134,7 +185,8 @@ dist.destroy_process_group()
 
 @pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="needs gloo")
 def test_two_ranks_are_one_batch(tmp_path):
-    """Of different sizes; results, gradients and running statistics."""
+    """Of different sizes; results, gradients and running statistics. One rank sends messages, the
+    other had to learn its channels."""
     norm = LatticeNorm(3, 2).double()
     torch.nn.init.normal_(norm.weight), torch.nn.init.normal_(norm.bias)
     parts = []
@@ -184,4 +236,11 @@ def test_errors(cloud):
     with pytest.raises(TypeError, match=r"^LatticeNorm: Expected 'lattice' to be a Lattice"):
         norm(data.values, None)
     with pytest.raises(ValueError, match=r"^LatticeNorm: Expected 'in_channels' "):
-        LatticeNorm(-1, 3)
+        LatticeNorm(0, 3)
+    lazy = LatticeNorm(-1, 3)
+    with pytest.raises(ValueError, match=r"^LatticeNorm: Expected 'values' of shape \[\d+, C\]"):
+        lazy(data.values[:, 0], data.lattice)
+    assert lazy.in_channels == -1
+    for options in ({"momentum": "fast"}, {"momentum": 2}, {"eps": -1e-5}, {"eps": None}):
+        with pytest.raises(ValueError, match=r"^LatticeNorm: Expected '(eps|momentum)' between 0"):
+            LatticeNorm(4, 3, **options)

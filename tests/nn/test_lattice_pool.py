@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from permutogeo import Lattice, stencil
+from permutogeo import Incidence, Lattice, get_workspace, set_workspace, stencil
+from permutogeo._coarse import midpoints
 from permutogeo.nn import LatticePool, LatticeUnpool
 
 DOUBLE = torch.float64
@@ -146,20 +147,51 @@ def test_empty_and_zero(aggr):
 
 @each_aggr
 def test_a_coarse_vertex_without_fine_ones_gets_zero(cloud, same_routes, aggr):
-    """A lattice of more points than were coarsened."""
+    """A coarse lattice of more points than the fine one."""
     data = cloud(dim=2)
-    few = Lattice.build(data.feature[:5])
-    coarse = Lattice.build(data.feature / 2)
-    vertex = torch.randint(coarse.num_vertices, (few.num_vertices,))
-    _, at = few.coarsen()
-    at = type(at)(vertex[:, None].expand(-1, 2).int(), at.weight, coarse.num_vertices)
-    values = torch.randn(few.num_vertices, 4, dtype=DOUBLE) - 10
-    if aggr == "learned":
-        return  # whose taps need the lattices to belong together
-    out = LatticePool(4, 4, 2, aggr)(values, few, coarse, at)[0]
+    few, coarse = Lattice.build(data.feature[:5]), Lattice.build(data.feature / 2)
+    vertex = midpoints(few._coordinate(), coarse.code, coarse.box, coarse._slots())
+    at = Incidence(vertex, torch.full(vertex.shape, 0.5, dtype=DOUBLE), coarse.num_vertices)
+    values = (torch.randn(few.num_vertices, 4, dtype=DOUBLE) - 10).requires_grad_()
+    layer = LatticePool(4, 4, 2, aggr, bias=False).double()
+    out = layer(values, few, coarse, at)[0]
     empty = torch.ones(coarse.num_vertices, dtype=torch.bool)
-    empty[vertex] = False
-    assert empty.any() and not out[empty].any() and (out[~empty] < 0).all()
+    empty[vertex.long()] = False
+    assert empty.any() and not out[empty].any() and out[~empty].any(1).all()
+    same_routes(layer, values, few, coarse, at, leaves=(values,))
+
+
+def test_layers_share_the_coarse_lattice(cloud):
+    data = cloud()
+    first, second = LatticePool(4, 4, 3), LatticePool(4, 6, 3, "learned").double()
+    _, *lattices = first(data.values, data.lattice)
+    assert second(data.values, data.lattice)[1:] == tuple(lattices)
+
+
+@pytest.mark.parametrize("dim", [3, 5])
+def test_learned_working_memory_is_bounded(dim, monkeypatch):
+    """So many rows at a time, there and back, and no more however many taps there are."""
+    lattice = Lattice.build(torch.rand(4000, dim) * 8)
+    values = torch.rand(lattice.num_vertices, 16, requires_grad=True)
+    layer = LatticePool(16, 16, dim, "learned")
+    expected = layer(values, lattice)[0]
+    gathered, original = [], torch.Tensor.index_select
+
+    def watch(tensor, axis, index):
+        gathered.append(index.numel() * tensor.shape[1] * tensor.element_size())
+        return original(tensor, axis, index)
+
+    monkeypatch.setattr(torch.Tensor, "index_select", watch)
+    before = get_workspace()
+    try:
+        set_workspace(2**14)
+        out, coarse, at = layer(values, lattice)
+        back = LatticeUnpool(16, 16, dim, "learned")(out, lattice, coarse, at)
+        back.square().sum().backward()
+    finally:
+        set_workspace(before)
+    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
+    assert len(gathered) > 100 and max(gathered) <= 2**14
 
 
 LATTICE = Lattice.build(torch.tensor([[0.1, 0.2, 0.3]]))
@@ -175,6 +207,18 @@ BAD = [
         (VALUES, LATTICE, COARSE, COARSE.locate(torch.rand(9, 3))),
         ValueError,
         r"'at' of the 4 vertices of 'lattice' \(got one of 9\)",
+    ),
+    (
+        "at of points",
+        (VALUES, LATTICE, COARSE, COARSE.locate(torch.rand(4, 3))),
+        ValueError,
+        r"'coarse' and 'at' as lattice.coarsen\(\) returns them \(got .* of other points\)",
+    ),
+    (
+        "coarse of others",
+        (VALUES, LATTICE, *Lattice.build(torch.tensor([[9.1, 9.2, 9.3]])).coarsen()),
+        ValueError,
+        r"'coarse' and 'at' as lattice.coarsen\(\) returns them \(got .* of other points\)",
     ),
 ]
 
@@ -192,3 +236,5 @@ def test_errors_of_options():
         LatticePool(4, 4, 3, "min")
     with pytest.raises(ValueError, match=r"^LatticePool: Expected 'out_channels' equal to the 4"):
         LatticePool(4, 8, 3, "mean")
+    with pytest.raises(ValueError, match=r"^LatticePool: Expected 'feature' with data .*got meta"):
+        LatticePool(4, 4, 3)(VALUES.to("meta"), LATTICE.to("meta"))

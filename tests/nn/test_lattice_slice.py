@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from permutogeo import Lattice
+from permutogeo import Lattice, ops
 from permutogeo.nn import LatticeSlice
 
 DOUBLE = torch.float64
@@ -77,6 +77,18 @@ def test_gradients(cloud):
     assert torch.autograd.gradcheck(call, (x, feature, *layer.parameters()))
 
 
+def test_the_plan_is_made_once(cloud, monkeypatch):
+    """Offsets change the weights of corners, not the corners."""
+    data = cloud(graphs=2)
+    layer = trained(4, 3)
+    data.values.requires_grad_()
+    made, plan = [], ops.plan
+    monkeypatch.setattr(ops, "plan", lambda *arguments: made.append(1) or plan(*arguments))
+    for _ in range(4):
+        layer(data.values, data.lattice).sum().backward()
+    assert len(made) == 2  # the first use, which is not worth sorting, and all others
+
+
 def test_empty():
     lattice = Lattice.build(torch.empty(0, 3))
     assert LatticeSlice(4, 3)(torch.empty(0, 4), lattice).shape == (0, 4)
@@ -93,3 +105,7 @@ def test_errors(cloud):
         layer(data.values, data.lattice, data.values)
     with pytest.raises(ValueError, match=r"^LatticeSlice: Expected 'hidden_channels' "):
         LatticeSlice(4, 3, 0)
+    with pytest.raises(ValueError, match=r"^LatticeSlice: Expected 'at' on cpu .*\(got meta\)"):
+        layer(data.values, data.lattice, data.lattice.locate(data.other).to("meta"))
+    with pytest.raises(ValueError, match=r"^LatticeSlice: Expected 'values' on meta .*got cpu\)"):
+        LatticeSlice(4, 3).to("meta")(data.values, data.lattice)

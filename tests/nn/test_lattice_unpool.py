@@ -81,6 +81,24 @@ BAD = [
     ("skip", (VALUES, LATTICE, COARSE, AT, VALUES[:3]), ValueError, r"'skip' of shape .*\[3, 4\]"),
     ("coarse", (VALUES, LATTICE, 1, AT), TypeError, r"'coarse' to be a Lattice \(got int\)"),
     ("at", (VALUES, LATTICE, COARSE, 1), TypeError, r"'at' to be an Incidence \(got int\)"),
+    (
+        "coarse device",
+        (VALUES, LATTICE, COARSE.to("meta"), AT.to("meta")),
+        ValueError,
+        r"'coarse' on cpu like 'lattice' \(got meta\)",
+    ),
+    (
+        "at device",
+        (VALUES, LATTICE, COARSE, AT.to("meta")),
+        ValueError,
+        r"'at' on cpu like the lattice \(got meta\)",
+    ),
+    (
+        "coarse of another graph",
+        (VALUES, LATTICE, *Lattice.build(LATTICE.feature, torch.tensor([3])).coarsen()),
+        ValueError,
+        r"'coarse' and 'at' as lattice.coarsen\(\) returns them \(got .* of other points\)",
+    ),
 ]
 
 

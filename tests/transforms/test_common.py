@@ -42,11 +42,13 @@ CASES = [
         "SmoothNormals(iterations=1, neighbors='edge', keep='noisy')",
     ),
     (T.NormalNoise(0.3, keep="y"), "NormalNoise(std=0.3, keep='y', seed=None)"),
+    (T.Displacement("normal", attr="y"), "Displacement(to='normal', attr='y')"),
     (T.IsomapFeature(dim=2), "IsomapFeature(dim=2, landmarks=64)"),
     (T.IsomapFeature(3, 9, "geo"), "IsomapFeature(dim=3, landmarks=9, attr='geo')"),
     (T.FacesToPoints(), "FacesToPoints()"),
     (T.NormalizeScale(), "NormalizeScale(by='radius')"),
     (T.NormalizeScale("edge"), "NormalizeScale(by='edge')"),
+    (T.RepairMesh(), "RepairMesh()"),
     (T.KeepAttributes("x", "pos"), "KeepAttributes('x', 'pos')"),
 ]
 IDS = [text for _, text in CASES]

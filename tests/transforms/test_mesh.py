@@ -1,20 +1,24 @@
-"""FaceNormals, VertexNormals, SmoothNormals, NormalNoise, FacesToPoints."""
+"""FaceNormals, VertexNormals, SmoothNormals, NormalNoise, Displacement, FacesToPoints."""
 
 import math
 
+import numpy as np
 import pytest
 import torch
+from scipy.spatial import Delaunay
 from torch_geometric.data import Data
+from torch_geometric.transforms import Compose
 
 from permutogeo.data import from_mesh
 from permutogeo.transforms import (
+    Displacement,
     FaceNormals,
     FacesToPoints,
     NormalNoise,
     SmoothNormals,
     VertexNormals,
 )
-from permutogeo.transforms._mesh import edges, face_neighbors, mean_edge_length
+from permutogeo.transforms._mesh import corner_sums, edges, face_graph, mean_edge_length
 
 trimesh = pytest.importorskip("trimesh")
 
@@ -65,48 +69,77 @@ def test_edges(sphere, box):
     assert mean_edge_length(sphere.pos, sphere.face).item() == pytest.approx(expected)
 
 
-def test_face_neighbors(sphere):
-    theirs = trimesh.creation.icosphere(subdivisions=3)
-    target, source = face_neighbors(sphere.face, sphere.num_nodes, 2)
-    pairs = {(a, b) for a, b in zip(target.tolist(), source.tolist(), strict=True) if a < b}
-    assert pairs == {tuple(sorted(pair)) for pair in theirs.face_adjacency.tolist()}
+def damaged():
+    """An open sheet, a closed shape, a face twice, two degenerate faces and an unused vertex."""
+    closed = trimesh.creation.icosphere(subdivisions=0)
+    corner = np.array([0, 1, 2, 4, 5, 6])
+    sheet = np.concatenate([np.stack([corner, corner + 1, corner + 5], axis=1),
+                            np.stack([corner + 1, corner + 5, corner + 4], axis=1)])  # fmt: skip
+    flat = np.array([[0, 0, 1], [3, 3, 3], sheet[4]])
+    face = np.concatenate([closed.faces, sheet + 12, flat + 12])
+    pos = np.concatenate([closed.vertices, np.random.default_rng(3).random((13, 3))])
+    return from_mesh(pos, face, dtype=torch.float64)
 
 
-def smooth_by_loops(pos, face, iterations):
+@pytest.mark.parametrize("shared", [1, 2])
+def test_face_graph(shared):
+    data = damaged()
+    faces = [set(t) for t in data.face.t().tolist()]
+    expected = [[float(len(s & t) >= shared) for s in faces] for t in faces]
+    np.testing.assert_array_equal(face_graph(data.face, data.num_nodes, shared).toarray(), expected)
+
+
+def test_corner_sums():
+    data = damaged()
+    value = torch.rand(3, data.face.size(1), dtype=torch.float64)
+    expected = torch.zeros(data.num_nodes, dtype=torch.float64)
+    for corner in range(3):
+        for t in range(data.face.size(1)):
+            expected[data.face[corner, t]] += value[corner, t]
+    ours = corner_sums(data.face, data.num_nodes) @ value.reshape(-1).numpy()
+    torch.testing.assert_close(torch.from_numpy(ours), expected)
+
+
+def smooth_by_loops(pos, face, iterations, shared):
     """The formulas of the docstring, face by face and vertex by vertex."""
     faces = face.t().tolist()
     for _ in range(iterations):
-        normals, centers, areas = [], [], []
+        weighted, centers = [], []
         for a, b, c in faces:
-            cross = torch.linalg.cross(pos[b] - pos[a], pos[c] - pos[a])
-            normals.append(cross / cross.norm())
-            areas.append(cross.norm() / 2)
+            weighted.append(torch.linalg.cross(pos[b] - pos[a], pos[c] - pos[a]) / 2)
             centers.append((pos[a] + pos[b] + pos[c]) / 3)
         means = []
         for t in faces:
-            near = [i for i, s in enumerate(faces) if set(s) & set(t)]
-            total = sum(areas[i] * normals[i] for i in near)
-            means.append(total / total.norm())
+            near = [i for i, s in enumerate(faces) if len(set(s) & set(t)) >= shared]
+            total = sum((weighted[i] for i in near), torch.zeros(3).double())
+            means.append(total / total.norm().clamp(min=1e-300))
         new = []
         for v in range(len(pos)):
-            around = [i for i, t in enumerate(faces) if v in t]
-            if not around:
-                new.append(pos[v])
-                continue
-            shift = sum(areas[i] * ((centers[i] - pos[v]) @ means[i]) * means[i] for i in around)
-            new.append(pos[v] + shift / sum(areas[i] for i in around))
+            around = [i for i, t in enumerate(faces) if v in t and weighted[i].norm() > 0]
+            area = sum(weighted[i].norm() for i in around)
+            moves = [weighted[i].norm() * ((centers[i] - pos[v]) @ means[i]) * means[i]
+                     for i in around]  # fmt: skip
+            new.append(pos[v] + sum(moves) / area if around else pos[v])
         pos = torch.stack(new)
     return pos
 
 
-def test_smoothing_is_that_of_the_paper():
-    data = from_mesh(trimesh.creation.icosphere(subdivisions=1), dtype=torch.float64)
-    data.pos = torch.cat([data.pos + 0.1 * torch.randn_like(data.pos), torch.ones(1, 3).double()])
-    expected = smooth_by_loops(data.pos, data.face, 3)
-    torch.testing.assert_close(SmoothNormals(3)(data).pos, expected)
-    assert torch.equal(SmoothNormals(0)(data).pos, data.pos)
-    edge = SmoothNormals(3, neighbors="edge")(data).pos
-    assert not torch.allclose(edge, expected)
+@pytest.mark.parametrize(("neighbors", "shared"), [("vertex", 1), ("edge", 2)])
+def test_smoothing_is_that_of_the_paper(neighbors, shared):
+    data = damaged()
+    expected = smooth_by_loops(data.pos, data.face, 3, shared)
+    assert (expected - data.pos).norm(dim=1).max() > 0.1
+    torch.testing.assert_close(SmoothNormals(3, neighbors)(data).pos, expected)
+    assert torch.equal(SmoothNormals(0, neighbors)(data).pos, data.pos)
+    assert torch.equal(expected[-1], data.pos[-1])  # no face moves it
+
+
+def test_a_plane_stays_a_plane():
+    """Normals agree already, so that no vertex has a reason to move, nor at the border."""
+    xy = np.random.default_rng(0).random((40, 2))
+    pos = np.column_stack([xy, 1 + xy @ [0.3, -0.2]])
+    data = from_mesh(pos, Delaunay(xy).simplices, dtype=torch.float64)
+    torch.testing.assert_close(SmoothNormals(5)(data).pos, data.pos)
 
 
 def test_smoothing_removes_noise(sphere):
@@ -137,6 +170,44 @@ def test_noise_is_along_the_normal(sphere):
     for std in (-1.0, float("nan")):
         with pytest.raises(ValueError, match="finite 'std' >= 0"):
             NormalNoise(std)
+
+
+def test_noise_of_each_vertex_is_drawn_alone(sphere):
+    """Neither the seed of one call nor the noise of one vertex says anything about another."""
+    normal = VertexNormals()(sphere).normal
+    first, second = (
+        ((NormalNoise(0.2, seed=seed)(sphere).pos - sphere.pos) * normal).sum(1) for seed in (0, 1)
+    )
+    start, end = edges(sphere.face)
+    assert abs(torch.corrcoef(torch.stack([first, second]))[0, 1]) < 0.15
+    assert abs(torch.corrcoef(torch.stack([first[start], first[end]]))[0, 1]) < 0.15
+    generator = torch.Generator().manual_seed(0)
+    noise = NormalNoise(0.2, generator=generator)
+    assert torch.equal(((noise(sphere).pos - sphere.pos) * normal).sum(1), first)
+    assert not torch.equal(noise(sphere).pos, noise(sphere).pos)
+
+
+def test_displacements_lead_back(sphere):
+    steps = [NormalNoise(0.3, keep="clean", seed=0), SmoothNormals(4, keep="noisy")]
+    steps += [Displacement("noisy"), Displacement("clean", attr="y")]
+    data = Compose(steps)(sphere)
+    torch.testing.assert_close(data.pos + data.x, NormalNoise(0.3, seed=0)(sphere).pos)
+    torch.testing.assert_close(data.pos + data.y, sphere.pos)
+    flat = Data(pos=torch.rand(5, 2), other=torch.rand(5, 2))
+    assert torch.equal(Displacement("other")(flat).x, flat.other - flat.pos)
+    flat.other = flat.other[:4]
+    with pytest.raises(ValueError, match=r"'other' of the shape of 'pos', \[5, 2\] \(got \[4, 2"):
+        Displacement("other")(flat)
+
+
+@pytest.mark.parametrize("count", [0, 3])
+def test_no_faces(count):
+    data = Data(pos=torch.rand(count, 3), face=torch.zeros(3, 0, dtype=torch.long))
+    for transform in (NormalNoise(0.3), SmoothNormals(2), FaceNormals(), VertexNormals()):
+        assert torch.equal(transform(data).pos, data.pos)
+    assert FaceNormals()(data).face_normal.shape == (0, 3)
+    assert torch.equal(VertexNormals()(data).normal, torch.zeros(count, 3))
+    assert FacesToPoints()(data).num_nodes == 0
 
 
 def test_faces_to_points(box):

@@ -8,12 +8,6 @@ from permutogeo import Lattice
 DOUBLE = torch.float64
 
 
-def cloud(count=60, dim=3, scale=4.0, dtype=DOUBLE, graphs=None):
-    """Random features, and a batch vector in random order."""
-    feature = torch.randn(count, dim, dtype=dtype) * scale
-    return feature, None if graphs is None else torch.randint(graphs, (count,))
-
-
 F = torch.rand(10, 3)
 ZERO = torch.zeros(10, dtype=torch.int64)
 
@@ -99,7 +93,7 @@ def test_more_graphs_than_can_be_numbered():
         Lattice.build(F, batch_with(r2=2**63 - 1))
 
 
-def test_unsorted_batches_are_legal():
+def test_unsorted_batches_are_legal(cloud):
     feature, _ = cloud(6)
     batch = torch.tensor([2, 0, 1, 0, 2, 0])
     lattice = Lattice.build(feature, batch)
@@ -133,6 +127,20 @@ ERRORS = [
         lambda lattice: lattice.locate(F.to("meta")),
         ValueError,
         r"'feature' on cpu \(got meta\)",
+    ),
+    (
+        "no data",
+        lambda lattice: Lattice.build(F.to("meta")),
+        ValueError,
+        r"'feature' with data to build a lattice from \(got meta\)",
+    ),
+    (
+        "at device",
+        lambda lattice: lattice.slice(
+            torch.rand(lattice.num_vertices, 1), at=lattice.locate(F).to("meta")
+        ),
+        ValueError,
+        r"'at' on cpu like the lattice \(got meta\)",
     ),
     (
         "taps even",
@@ -210,7 +218,7 @@ ERRORS = [
             torch.rand(lattice.num_vertices, 1), at=Lattice.build(F * 100).locate(F)
         ),
         ValueError,
-        r"'at' on this lattice of \d+ vertices \(got one on a lattice of \d+\)",
+        r"'at' on the lattice of \d+ vertices \(got one on a lattice of \d+\)",
     ),
 ]
 
@@ -254,3 +262,8 @@ def test_bad_groups(groups, out, message):
     bank = torch.rand(15, 4 // max(groups, 1), out)
     with pytest.raises(ValueError, match=f"'groups' to divide.* {message}|'groups'.*{message}"):
         lattice.convolve(torch.rand(lattice.num_vertices, 4), bank, groups=groups)
+
+
+def test_a_lattice_without_data_has_a_representation():
+    lattice = Lattice.build(F, ZERO).to("meta")
+    assert repr(lattice).endswith("device=meta)")

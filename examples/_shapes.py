@@ -1,0 +1,219 @@
+"""What the two examples on shapes share: the network of PyG's layers, the race, and its tables."""
+
+import argparse
+import copy
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+import torch
+from torch_geometric.data import Dataset
+from torch_geometric.loader import DataLoader
+from torch_geometric.nn import MLP, EdgeConv, global_max_pool, global_mean_pool
+from torch_geometric.transforms import BaseTransform, Compose
+
+from permutogeo.train import Metric, Trainer
+from permutogeo.transforms import RandomSubsample
+
+
+class EdgeNet(torch.nn.Module):
+    """DGCNN (https://arxiv.org/abs/1801.07829) on a graph of nearest points, by PyG's EdgeConv."""
+
+    def __init__(self, in_channels, hidden_channels, out_channels, task, dropout=0.3):
+        super().__init__()
+        c, last = hidden_channels, hidden_channels * (1 if task == "point" else 2)
+        widths = [[2 * in_channels, c, c], [2 * c, c], [2 * c, last]]
+        self.task = task
+        self.convs = torch.nn.ModuleList(
+            EdgeConv(MLP(width, plain_last=False), aggr="max") for width in widths
+        )
+        self.mix = MLP([2 * c + last, 4 * last], plain_last=False)
+        head = [2 * c + 5 * last, 4 * c, 2 * c] if task == "point" else [8 * last, 4 * c]
+        self.predict = MLP([*head, out_channels], dropout=dropout)
+
+    def forward(self, x, edge_index, batch):
+        outs = []
+        for conv in self.convs:
+            x = conv(x, edge_index)
+            outs.append(x)
+        x = torch.cat(outs, 1)
+        mixed = self.mix(x)
+        whole = global_max_pool(mixed, batch)
+        if self.task == "point":
+            return self.predict(torch.cat([x, whole[batch]], 1))
+        return self.predict(torch.cat([global_mean_pool(mixed, batch), whole], 1))
+
+
+class RandomStretch(BaseTransform):
+    """Turns a shape by up to 15 degrees about the axis y, and stretches it along each axis."""
+
+    def forward(self, data):
+        angle, stretch = torch.empty(1).uniform_(-0.26, 0.26), torch.empty(3).uniform_(0.8, 1.25)
+        cos, sin, zero, one = angle.cos(), angle.sin(), torch.zeros(1), torch.ones(1)
+        turn = torch.cat([cos, zero, sin, zero, one, zero, -sin, zero, cos]).view(3, 3)
+        data.pos = data.pos @ turn * stretch
+        if "normal" in data:
+            data.normal = torch.nn.functional.normalize(data.normal @ turn / stretch)
+        return data
+
+
+def where(data):
+    """What a network's layers go along: edges, or the features of a lattice."""
+    return data.edge_index if "edge_index" in data else data.feature
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A network, what its layers need beside the points, and the learning rate chosen for it."""
+
+    make: Callable[[], torch.nn.Module]
+    transform: BaseTransform
+    lr: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """Shapes to train and to test on, what is done to the former, the loss, and the figures."""
+
+    learn: Dataset
+    check: Dataset
+    augment: BaseTransform
+    step: Callable
+    metric: Metric
+
+    def loaders(self, contender, args):
+        """The batches to train and to test a contender on."""
+        learn, check = copy.copy(self.learn), copy.copy(self.check)
+        learn.transform = Compose(
+            [RandomSubsample(count=args.points), self.augment, contender.transform]
+        )
+        check.transform = Compose([RandomSubsample(count=args.points, seed=0), contender.transform])
+        batches = DataLoader(learn, args.batch_size, shuffle=True, drop_last=True)
+        return batches, DataLoader(check, args.batch_size)
+
+    def trainer(self, contender, seed, epochs):
+        torch.manual_seed(seed)
+        return Trainer(
+            contender.make(), self.step, lambda p: torch.optim.AdamW(p, contender.lr),
+            schedule="one_cycle", epochs=epochs, seed=seed, metric=self.metric, progress=False,
+        )  # fmt: skip
+
+
+def train(name, task, contender, args, epochs):
+    """Train and test a contender, once for each seed."""
+    learn, check = task.loaders(contender, args)
+    runs = []
+    for seed in args.seeds:
+        trainer, start = task.trainer(contender, seed, epochs), time.process_time()
+        losses = [row["train_loss"] for row in trainer.fit(learn)]
+        seconds = time.process_time() - start
+        figures = trainer.evaluate(check)
+        runs.append({"seed": seed, "cpu_seconds": seconds, **figures, "train_losses": losses})
+        shown = ", ".join(f"{key} {value:.4f}" for key, value in figures.items())
+        print(f"{name}, seed {seed}, {epochs} epochs, {seconds:.0f} s of CPU: {shown}", flush=True)
+    parameters = sum(p.numel() for p in trainer.model.parameters())
+    return {"parameters": parameters, "epochs": epochs, "runs": runs}
+
+
+def in_turns(task, contenders, args, rounds=5, steps=4):
+    """Seconds of an epoch, of the processor and of the clock, by a few steps of each in turn.
+
+    Others use the machine, too, now more and now less: this way they slow all contenders alike.
+    """
+    trainers = {name: task.trainer(each, 0, 1) for name, each in contenders.items()}
+    loaders = {name: task.loaders(each, args)[0] for name, each in contenders.items()}
+    spent = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, loader in loaders.items():
+            few = loader.dataset[: steps * args.batch_size]
+            few = DataLoader(few, args.batch_size, drop_last=True)
+            start = time.process_time(), time.perf_counter()
+            trainers[name].fit(few)
+            times = time.process_time() - start[0], time.perf_counter() - start[1]
+            spent[name].append([each * len(loader) / len(few) for each in times])
+    middle = {n: map(statistics.median, zip(*times, strict=True)) for n, times in spent.items()}
+    columns = ("cpu_seconds_per_epoch", "seconds_per_epoch")
+    return {name: dict(zip(columns, times, strict=True)) for name, times in middle.items()}
+
+
+def race(task, contenders, args):
+    """Train all for as many epochs, then the faster ones anew for as long as the slowest took."""
+    contenders = {n: each for n, each in contenders.items() if args.only in (None, n)}
+    times = in_turns(task, contenders, args)
+    cpu = {name: each["cpu_seconds_per_epoch"] for name, each in times.items()}
+    slowest = max(cpu, key=cpu.__getitem__)
+    epochs = {name: int(args.epochs * cpu[slowest] / cpu[name]) for name in contenders}
+    equal, longer = {}, {}
+    for name, each in contenders.items():
+        equal[name] = train(name, task, each, args, args.epochs) | times[name]
+        longer[name] = equal[name]
+        if epochs[name] > args.epochs:
+            longer[name] = train(name, task, each, args, epochs[name]) | times[name]
+    return {"equal_epochs": equal, "equal_time": longer}
+
+
+def print_table(title, results, figures):
+    """The mean of each figure over the seeds, its standard deviation, and what it cost."""
+    heads = "".join(f"{figure:>17}" for figure in figures)
+    print(f"\n{title}\n{'':12}{heads}  parameters  epochs  s/epoch  CPU s/epoch  CPU s")
+    for name, result in results.items():
+        cells = ""
+        for figure in figures:
+            values = [run[figure] for run in result["runs"]]
+            deviation = statistics.stdev(values) if len(values) > 1 else 0.0
+            cells += f"{statistics.mean(values):10.4f} ±{deviation:.3f}"
+        total = statistics.mean(run["cpu_seconds"] for run in result["runs"])
+        seconds, cpu = result["seconds_per_epoch"], result["cpu_seconds_per_epoch"]
+        sizes = f"{result['parameters']:12,}{result['epochs']:8}"
+        print(f"{name:12}{cells}{sizes}{seconds:9.2f}{cpu:13.2f}{total:7.0f}")
+
+
+def arguments(text, epochs, batch_size):
+    """What both examples can be told."""
+    name = Path(sys.argv[0]).stem
+    parser = argparse.ArgumentParser(description=text.partition("\n")[0])
+    parser.add_argument("--output", type=Path, default=Path("runs") / name)
+    parser.add_argument("--epochs", type=int, default=epochs)
+    parser.add_argument("--points", type=int, default=512)
+    parser.add_argument("--batch-size", type=int, default=batch_size)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--only", help="one of the contenders")
+    parser.add_argument("--validate", action="store_true", help="leave the test shapes alone")
+    parser.add_argument("--quick", action="store_true", help="few shapes, few points, one epoch")
+    args = parser.parse_args()
+    if args.quick:
+        args.epochs, args.points, args.batch_size, args.seeds = 1, 64, 4, [0]
+    return args
+
+
+def splits(dataset, args):
+    """The shapes to train on and those to test on."""
+    names = ("train", "val") if args.validate else ("trainval", "test")
+    try:
+        parts = [dataset(split=name) for name in names]
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    return [part[:: len(part) // 8] if args.quick else part for part in parts]
+
+
+def report(results, figures, args):
+    """Print both tables, and write down all that was measured and how."""
+    print_table("As many epochs for each", results["equal_epochs"], figures)
+    print_table("As much time for each", results["equal_time"], figures)
+    settings = {key: str(value) for key, value in vars(args).items()}
+    record = {
+        "command": " ".join(["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "settings": settings,
+        **results,
+    }
+    args.output.mkdir(parents=True, exist_ok=True)
+    (args.output / "results.json").write_text(json.dumps(record, indent=2) + "\n")

@@ -1,0 +1,44 @@
+"""Trained weights that come with the package: safetensors, with the model's settings beside them.
+
+>>> from permutogeo import weights
+>>> "mesh_denoiser" in weights.names()
+True
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+FOLDER = Path(__file__).parent
+SETTINGS = "settings"
+
+
+def names() -> list[str]:
+    """The weights that there are."""
+    return sorted(path.stem for path in FOLDER.glob("*.safetensors"))
+
+
+def load(source: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and the settings of the model that they belong to.
+
+    Args:
+        source: A name out of :func:`names`, or the path of a ``.safetensors`` file.
+    """
+    path = FOLDER / f"{source}.safetensors" if source in names() else Path(source)
+    if not path.is_file():
+        expected = f"the path of a .safetensors file or one of {', '.join(names())}"
+        raise FileNotFoundError(f"Expected {expected} (got '{source}')")
+    try:
+        with safe_open(path, framework="pt") as file:
+            settings = json.loads((file.metadata() or {})[SETTINGS])
+            return {key: file.get_tensor(key) for key in file.keys()}, settings  # noqa: SIM118
+    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"'{path}': Expected safetensors with the settings of a model ({error!r})"
+        ) from error
