@@ -40,8 +40,8 @@ def _fits(term: Pairwise, first: Pairwise, points: int) -> bool:
     )
 
 
-def solve(problem: CRFProblem, num_steps: int) -> Tensor:
-    """Logarithms of the marginals after ``num_steps`` of mean field without damping, ``[N, L]``."""
+def solve(problem: CRFProblem, num_steps: int, log: bool = True) -> Tensor:
+    """The marginals, or their logarithms, after ``num_steps`` without damping, ``[N, L]``."""
     operators = [operator for operator, _ in problem.terms(0)]
     exchange = Exchange(
         problem.unary,
@@ -54,7 +54,7 @@ def solve(problem: CRFProblem, num_steps: int) -> Tensor:
     values: list[Tensor] = []
     for step in range(num_steps):
         values = exchange.step(values, [_at_vertices(term) for term in problem.terms(step)])
-    return exchange.log_marginals(values)
+    return exchange.marginals(values, log)
 
 
 def _at_vertices(term: Pairwise) -> Callable[[Tensor], Tensor]:

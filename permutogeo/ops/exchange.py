@@ -111,14 +111,15 @@ class Exchange:
         _warp.run([partial(work, i, *stretch) for i, stretch in enumerate(self.stretches)])
         return sums
 
-    def log_marginals(self, values: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Logarithms of the marginals of ``unary + sum of slices``, ``[N, L]``."""
+    def marginals(self, values: Sequence[torch.Tensor], log: bool = True) -> torch.Tensor:
+        """The marginals of ``unary + sum of slices``, or their logarithms, ``[N, L]``."""
+        normalize = torch.log_softmax if log else torch.softmax
         shape = (self.count, self.labels)
         out = _warp.empty(*shape, dtype=self.unary.dtype, device=self.unary.device)
 
         def work(first: int, last: int) -> None:
             for start, logits in self._logits(values, first, last):
-                rows = torch.log_softmax(logits, 1)[:, : self.labels]
+                rows = normalize(logits, 1)[:, : self.labels]
                 out[start : start + len(rows)] = rows
 
         _warp.run([partial(work, *stretch) for stretch in self.stretches])

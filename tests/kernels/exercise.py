@@ -48,7 +48,7 @@ def exchange(lattice):
     place = ([part] * 2 for part in (lattice.vertex, lattice.weight, lattice.weight))
     both = Exchange(torch.randn(lattice.num_points, 21), *place, [lattice.num_vertices] * 2)
     values = both.step([], [lattice.blur] * 2)
-    both.log_marginals(both.step(values, [lattice.blur] * 2))
+    both.marginals(both.step(values, [lattice.blur] * 2))
 
 
 def exercise(feature, batch):

@@ -49,7 +49,7 @@ def test_is_slice_softmax_and_splat(monkeypatch, labels, chunk):
         assert not got[:, labels:].any()
     logits, splats = by_parts(*parts, expected)
     torch.testing.assert_close(
-        exchange.log_marginals(values), logits.log_softmax(1), rtol=1e-4, atol=1e-4
+        exchange.marginals(values), logits.log_softmax(1), rtol=1e-4, atol=1e-4
     )
     again = exchange.step(values, [lambda values: values] * 2)
     for got, wanted in zip(again, splats, strict=True):
@@ -97,4 +97,4 @@ def test_no_points():
         torch.empty(0, 3), [lattice.vertex], [lattice.weight], [lattice.weight], [0]
     )
     values = exchange.step([], [lambda values: values])
-    assert exchange.log_marginals(values).shape == (0, 3)
+    assert exchange.marginals(values).shape == (0, 3)

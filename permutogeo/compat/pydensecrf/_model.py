@@ -127,7 +127,7 @@ class Model:
         """The marginals after so many steps of mean field."""
         problem = self.problem()
         if problem.unary.numel() and _mean_field.applies(problem):
-            return _mean_field.solve(problem, max(0, steps)).exp_()
+            return _mean_field.solve(problem, max(0, steps), log=False)
         q = torch.softmax(problem.unary, 1)
         for _ in range(steps):
             self.step(q)
