@@ -3,7 +3,8 @@
 import copy
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -44,63 +45,69 @@ class Settings:
         if self.method == "learned":
             MeshDenoiser.from_pretrained(self.weights)
 
+    def denoise(self, data: Data, on_progress: Callable[[float], None]) -> Data:
+        """The result, in main memory."""
+        moved = copy.copy(data).to(self.device)
+        result = denoise(
+            moved,
+            self.method,
+            self.strength,
+            self.iterations,
+            weights=self.weights,
+            on_progress=on_progress,
+        )
+        return result.cpu()
+
 
 def run_all(jobs: list[Job], settings: Settings, truth: Path | None, up: str) -> list[Path]:
-    """Do all jobs, with a bar on a terminal; the inputs that could not be done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
+    """Do all jobs; the inputs that could not be done."""
     settings.check()
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     failed = []
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=len(jobs))
-        for number, job in enumerate(jobs):
-            bar.update(task, completed=number, description=job.source.name)
-
-            def advance(part: float, number: int = number) -> None:
-                bar.update(task, completed=number + part)
-
-            try:
-                typer.echo(run(job, settings, truth, up, advance))
-            except FAILURES as error:
-                reason = str(error) or type(error).__name__
-                named = reason if str(job.source) in reason else f"'{job.source}': {reason}"
-                typer.echo(f"Error: {named}", err=True)
-                failed.append(job.source)
+    for number, job in enumerate(jobs, start=1):
+        label = job.source.name if len(jobs) == 1 else f"{number}/{len(jobs)} {job.source.name}"
+        try:
+            typer.echo(run(job, settings, truth, up, label))
+        except FAILURES as error:
+            reason = str(error) or type(error).__name__
+            named = reason if str(job.source) in reason else f"'{job.source}': {reason}"
+            typer.echo(f"Error: {named}", err=True)
+            failed.append(job.source)
     return failed
 
 
-def run(
-    job: Job, settings: Settings, truth: Path | None, up: str, advance: Callable[[float], None]
-) -> str:
+def run(job: Job, settings: Settings, truth: Path | None, up: str, label: str) -> str:
     """Read, denoise, write; what there is to say about it."""
-    noisy, notes = read_aloud(job.source)
+    noisy, repairs = read_aloud(job.source)
     clean_mesh = None if truth is None else read_aloud(truth)[0]
     lost = check_target(noisy, job.target)
     if lost:
         note = f"{job.target.suffix[1:].upper()} files do not hold {', '.join(lost)}"
         typer.echo(f"Warning: '{job.target}': {note}", err=True)
     start = time.perf_counter()
-    result = denoise(
-        copy.copy(noisy).to(settings.device),
-        settings.method,
-        settings.strength,
-        settings.iterations,
-        weights=settings.weights,
-        on_progress=advance,
-    ).cpu()
+    with bar(label) as advance:
+        result = settings.denoise(noisy, advance)
     seconds = time.perf_counter() - start
     for path in job.written:
         path.parent.mkdir(parents=True, exist_ok=True)
     write(result, job.target, job.source)
     if job.report is not None:
-        about = {**asdict(settings), "seconds": round(seconds, 1), "repairs": "; ".join(notes)}
+        about = {**asdict(settings), "seconds": round(seconds, 1), "repairs": "; ".join(repairs)}
         write_report(job, noisy, result, clean_mesh, about, up)
     return f"{job.target}: {size(result)}, {seconds:.1f} s{gain(noisy, result, clean_mesh)}"
+
+
+@contextmanager
+def bar(label: str) -> Iterator[Callable[[float], None]]:
+    """A bar that goes away when all is done, where standard error is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        task = progress.add_task(label, total=1.0)
+        yield lambda part: progress.update(task, completed=part)
 
 
 def read_aloud(path: Path) -> tuple[Data, list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -105,12 +106,13 @@ class NormalStage(torch.nn.Module):
         """Start anew, with the normals as they come."""
         torch.nn.init.zeros_(self.mean)
         torch.nn.init.ones_(self.scale)
-        for lin in self.lins:
+        lins: Any = self.lins
+        for lin in lins:
             lin.reset_parameters()
-        torch.nn.init.zeros_(self.lins[-1].weight)
-        torch.nn.init.zeros_(self.lins[-1].bias)
+        torch.nn.init.zeros_(lins[-1].weight)
+        torch.nn.init.zeros_(lins[-1].bias)
         with torch.no_grad():
-            self.lins[-1].bias[0] = 1.0
+            lins[-1].bias[0] = 1.0
 
     def forward(self, surface: Surface) -> Tensor:
         """The normals ``[N, 3]`` that this stage estimates."""

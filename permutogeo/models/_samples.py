@@ -43,9 +43,8 @@ class Samples:
         self.index = torch.from_numpy(index[:, 1:]).to(pos.device)
         self.area = torch.from_numpy(np.pi * distance[:, -1] ** 2 / max(near, 1)).to(pos)
         self.spacing = float(self.area.mean() / TRIANGLE) ** 0.5
-        self._side = normal.to(pos) if normal is not None else None
-        if self._side is None:
-            self._side = _orient(self._plane(pos), pos, self.index)
+        known = None if normal is None else normal.to(pos)
+        self._side = _orient(self._plane(pos), pos, self.index) if known is None else known
 
     def measure(self, pos: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normals, positions and areas of the samples."""

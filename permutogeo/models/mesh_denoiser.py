@@ -6,6 +6,7 @@ import copy
 import math
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -160,7 +161,8 @@ class MeshDenoiser(torch.nn.Module):
         return len(self.stages) if iterations is None else iterations
 
     def __repr__(self) -> str:
-        sizes = [len(stage.bandwidths) for stage in self.stages]
+        stages: Any = self.stages
+        sizes = [len(stage.bandwidths) for stage in stages]
         return f"{type(self).__name__}(lattices={sizes}, hidden_channels={self.hidden_channels})"
 
 

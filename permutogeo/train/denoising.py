@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
@@ -50,10 +51,8 @@ def train_denoiser(
         new = MeshDenoiser(hidden_channels=settings.hidden_channels)
     model = new if model is None else copy.deepcopy(model)
     generator = torch.Generator().manual_seed(settings.seed)
-    for name, stages, make in (
-        ("faces", model.stages, mesh_case),
-        ("points", model.point_stages, cloud_case),
-    ):
+    kinds: Any = (("faces", model.stages, mesh_case), ("points", model.point_stages, cloud_case))
+    for name, stages, make in kinds:
         copies = list(meshes) * settings.copies
         cases = [make(mesh, settings, generator) for mesh in copies]
         for index, stage in enumerate(stages):
