@@ -27,7 +27,7 @@ def test_examples_in_docstrings(name):
 
 def test_the_public_modules_have_examples():
     expected = {"permutogeo.__init__", *(f"permutogeo.{n}" for n in ("lattice", "functional"))}
-    assert {*expected, "permutogeo.image"} <= set(MODULES)
+    assert {*expected, "permutogeo.image.bilateral"} <= set(MODULES)
 
 
 def test_readme():

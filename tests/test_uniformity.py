@@ -95,12 +95,18 @@ def test_a_graph_task_over_all():
     assert model(batch.x, batch.feature, batch.batch).shape == (3, 3)
 
 
+# The one model whose business is the shape of meshes and clouds itself.
+DENOISER = {"mesh_denoiser.py", "_samples.py", "_triangles.py", "_vertex_update.py"}
+
+
 def test_nothing_below_asks_which():
     """No name below data/ and transforms/ speaks of images, meshes or clouds, nor reads Data."""
     package = Path(__file__).parent.parent / "permutogeo"
     for name in BELOW:
         path = package / name
         for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            if file.name in DENOISER:
+                continue
             for node in ast.walk(ast.parse(file.read_text())):
                 word = getattr(node, "id", None) or getattr(node, "attr", None)
                 word = word or getattr(node, "arg", None)

@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from permutogeo.image._arrays import channels_last, check_finite, positions
-from permutogeo.nn import DenseCRF, GaussianKernel
 
 KINDS = ("logits", "probabilities", "energies")
 # Levels of 255 within which colors are taken for the same.
@@ -59,6 +58,9 @@ def segment(
         >>> bool((segment(image, unary)[:, 24:] == 1).all())
         True
     """
+    # Only here: the other filters of images need no layers.
+    from permutogeo.nn import DenseCRF, GaussianKernel
+
     colors, _ = channels_last("image", image)
     check_finite("image", colors)
     logits = _logits(unary, kind, colors)

@@ -123,5 +123,5 @@ def test_errors(case):
     with pytest.raises(TypeError, match=r"Expected 'at' to be an Incidence .*tuple"):
         lattice.slice(torch.zeros(count, 2), at=(lattice.vertex, lattice.weight))
     other = case(3).lattice
-    with pytest.raises(ValueError, match=f"Expected 'at' on this lattice of {count} vertices"):
+    with pytest.raises(ValueError, match=f"Expected 'at' on the lattice of {count} vertices"):
         lattice.slice(torch.zeros(count, 2), at=other.incidence)
