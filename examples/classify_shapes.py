@@ -5,7 +5,7 @@
 trains both on the 907 training shapes of the Princeton Shape Benchmark (512 points each, classes
 "coarse2") and tests them on the 907 test shapes, for three seeds: first for as many epochs, then
 the faster one for as long as the slower took. Two tables say how they compare, and ``results.json``
-in the output folder holds every run. Expect FIGURES. To choose settings, ``--validate`` trains on
+in the output folder holds every run. To choose settings, ``--validate`` trains on
 four fifths of the training shapes and reports on the rest.
 """
 

@@ -4,7 +4,7 @@
 
 replaces 40 % of the labels of the faces of 30 humans and animals, and of the points of 114 shapes
 of 19 categories, by random ones of the same shape, and lets one CRF clean them: a face is
-a point like any other. The kernel is chosen on shapes that are not tested. Expect FIGURES.
+a point like any other. The kernel is chosen on shapes that are not tested.
 """
 
 import argparse

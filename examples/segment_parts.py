@@ -5,7 +5,7 @@
 trains both on the same 266 shapes of 19 categories (512 points each, 94 parts; a shape's category
 is known, so that only its parts are asked for) and tests them on 114 others, for three seeds: first
 for as many epochs, then the faster one for as long as the slower took. Two tables say how they
-compare, and ``results.json`` in the output folder holds every run. Expect FIGURES. To choose
+compare, and ``results.json`` in the output folder holds every run. To choose
 settings, ``--validate`` trains on 228 shapes and reports on 38 others.
 """
 
