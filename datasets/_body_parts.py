@@ -87,7 +87,7 @@ def _torso(pelvis: Frame, waist: Frame, chest: Frame, stout: float, female: floa
 
 
 def _head(chest: Frame, rng: Random, female: float) -> list[Part]:
-    nod, turn, tilt = rng.triangular([-10, -25, -8], [0, 0, 0], [12, 25, 8])
+    nod, turn, tilt = rng.triangular([-8, -20, -6], [0, 0, 0], [8, 20, 6])
     neck = chest.child((0, 0.1, 0), "xyz", nod, turn, tilt)
     head = neck.child((0, 0.06, 0.01), "xyz", nod, turn, tilt)
     size = rng.normal(1, 0.05)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.ndimage import label
 
 from permutogeo.data._fields import Array
+from permutogeo.datasets._patchwork import Tangled
 
 Values = Callable[[Array], tuple[Array, Array]]
 
@@ -117,6 +118,10 @@ def _inside(
 
 def _largest(inside: Array) -> Array:
     """The largest connected part: grids leave crumbs of thin edges beside it."""
+    within = np.zeros_like(inside)
+    within[1:-1, 1:-1, 1:-1] = True
+    if not inside.any() or inside[~within].any():
+        raise Tangled("the solid is empty or larger than the grid")
     number = label(inside)[0]
     return number == np.bincount(number[inside]).argmax()
 

@@ -62,7 +62,7 @@ def _mesh(surface: BlendedCapsules, resolution: int) -> Patchwork:
     low = low - 2.5 * cell
     nx, ny, nz = (np.ceil((high - low) / cell).astype(int) + 4).tolist()
     mesh = first_mesh(Leaf(surface), low, cell, (nx, ny, nz), slope=1.0)
-    mesh = remesh(mesh, 1.12 * cell, rounds=3)
+    mesh = remesh(mesh, 1.12 * cell, rounds=4)
     if len(mesh.pos) - len(mesh.edges.ends) + len(mesh.face) != 2 or num_fans(mesh) != len(
         mesh.pos
     ):

@@ -29,10 +29,12 @@ def remesh(mesh: Patchwork, length: float, rounds: int = 6) -> Patchwork:
     for _ in range(rounds - 1):
         mesh = relax(mesh, length, careful=False)
     for _ in range(rounds):
-        for _ in range(2):
-            mesh = split(mesh, 4 / 3 * length)
-        for _ in range(3):
+        mesh = split(split(mesh, 4 / 3 * length), 4 / 3 * length)
+        for _ in range(12):
+            count = len(mesh.pos)
             mesh = collapse(mesh, 4 / 5 * length, 4 / 3 * length, rng)
+            if len(mesh.pos) > 0.99 * count:
+                break
         mesh = _settle(mesh, length)
     for _ in range(rounds // 2):
         mesh = _settle(mesh, length)

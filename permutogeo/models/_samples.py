@@ -38,7 +38,7 @@ class Samples:
     def __init__(self, pos: Tensor, normal: Tensor | None = None):
         near = min(NEAR, len(pos) - 1)
         host = pos.cpu().numpy()
-        distance, index = cKDTree(host).query(host, near + 1)
+        distance, index = cKDTree(host).query(host, near + 1, workers=torch.get_num_threads())
         index, distance = index.reshape(len(pos), -1), distance.reshape(len(pos), -1)
         self.index = torch.from_numpy(index[:, 1:]).to(pos.device)
         self.area = torch.from_numpy(np.pi * distance[:, -1] ** 2 / max(near, 1)).to(pos)

@@ -17,7 +17,7 @@ class Triangles:
         corner: The vertices of each triangle, ``[3, T]``.
     """
 
-    steps = 50
+    steps = 30
 
     def __init__(self, pos: Tensor, corner: Tensor):
         self.corner = corner

@@ -116,32 +116,36 @@ class MeshDenoiser(torch.nn.Module):
         result = copy.copy(data)
         result.pos = data["pos"].clone()
         if data["pos"].numel() and count and strength > 0:
-            result.pos = self._denoise(data, strength, count)
+            self._denoise(result, strength, count)
         if data.get("face") is not None:
             refresh(result)
         return result
 
-    def _denoise(self, data: Data, strength: float, count: int) -> Tensor:
+    def _denoise(self, data: Data, strength: float, count: int) -> None:
+        """Move the points of ``data``, and turn the normals of a cloud that has some."""
         pos: Tensor = data["pos"]
         local = pos.double() - pos.double().mean(dim=0)
-        face = data.get("face")
-        pieces = Samples(local, data.get("normal")) if face is None else Triangles(local, face)
+        face, side = data.get("face"), data.get("normal")
+        pieces = Samples(local, side) if face is None else Triangles(local, face)
         if pieces.spacing == 0.0:
-            return pos.clone()
+            return
         # Filters are so many times as wide if all lengths count in units as much longer.
         unit = pieces.spacing * max(strength, 1.0)
         scaled = (local / unit).float()
-        shift = self.cascade(pieces, scaled, count) - scaled
-        return pos + (shift.double() * (unit * min(strength, 1.0))).to(pos.dtype)
+        moved, normal = self.cascade(pieces, scaled, count)
+        data.pos = pos + ((moved - scaled).double() * (unit * min(strength, 1.0))).to(pos.dtype)
+        if face is None and side is not None:
+            data.normal = normal.to(side.dtype)
 
-    def cascade(self, pieces: Pieces, pos: Tensor, count: int) -> Tensor:
-        """Positions ``[V, 3]`` in units of the spacing, denoised by ``count`` stages."""
+    def cascade(self, pieces: Pieces, pos: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Positions ``[V, 3]`` in units of the spacing, denoised by ``count`` stages, and the
+        normals ``[N, 3]`` of the pieces that they fit."""
         stages = self.point_stages if isinstance(pieces, Samples) else self.stages
         surface = begin(pieces, pos)
         for index in range(count):
             stage = stages[min(index, len(stages) - 1)]
             surface = advance(pieces, pos, surface, stage(surface))
-        return pieces.fit(pos, surface.estimate, pieces.steps)
+        return pieces.fit(pos, surface.estimate, pieces.steps), surface.estimate
 
     def _check(self, data: Data, strength: float, iterations: int | None) -> int:
         """How many stages to run on an input that is fit for it."""
