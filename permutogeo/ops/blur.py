@@ -11,6 +11,8 @@ from permutogeo.kernels import blur as kernels
 from permutogeo.ops._library import define
 from permutogeo.ops.rows import with_zero_row
 
+# Vertices that keep a thread busy for much longer than it takes to start it.
+_GRAIN = 16384
 _LANES = 8
 _WIDEST = 64
 
@@ -40,6 +42,7 @@ def _blur(values, neighbors, dim, taps, reverse):
             *([_warp.array(current, 1)] if wide else _warp.rows(current)),
             *([_warp.array(out, 1)] if wide else _warp.rows(out)),
             device=device,
+            grain=_GRAIN,
         )
         current, out = out, current
     return current[:count]

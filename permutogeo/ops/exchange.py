@@ -64,6 +64,12 @@ class Exchange:
             many = max(2, min(_MOST_SUMS, shared // _CORNERS_PER_SUM))
             self.sums = many if self.count > _CHUNK else 1
             self.stretches = _cut(self.count, self.sums)
+        # Kept from step to step: fresh memory would cost as much as the work on it.
+        like = {"dtype": self.unary.dtype, "device": self.unary.device}
+        width = self.unary.shape[1]
+        self._totals = [_warp.empty(self.sums, size, width, **like) for size in num_vertices]
+        longest = min(_CHUNK, max((last - first for first, last in self.stretches), default=0))
+        self._chunks = [_warp.empty(2, longest, width, **like) for _ in self.stretches]
 
     def step(
         self, values: Sequence[torch.Tensor], filters: Sequence[Callable]
@@ -91,25 +97,27 @@ class Exchange:
     def _splat(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Sums ``[S, M, W]`` for each lattice: one for each stretch of points, or one for all where
         stretches share no vertex."""
-        width, dtype, device = self.unary.shape[1], self.unary.dtype, self.unary.device
-        sums = [
-            _warp.full(self.sums, size, width, value=0, dtype=dtype, device=device)
-            for size in self.num_vertices
-        ]
+        if self.sums == 1:
+            for total in self._totals:
+                total.zero_()
 
-        def work(number: int, first: int, last: int) -> None:
-            marginals = self.unary.new_empty(min(_CHUNK, last - first), width)
+        def work(number: int) -> None:
+            marginals = self._chunks[number][1]
+            mine = [total[number % self.sums] for total in self._totals]
+            if self.sums > 1:
+                for total in mine:
+                    total.zero_()
             adds = [
-                self._prepare(m, "scatter", self.source[m], marginals, total[number % self.sums])
-                for m, total in enumerate(sums)
+                self._prepare(m, "scatter", self.source[m], marginals, total)
+                for m, total in enumerate(mine)
             ]
-            for start, logits in self._logits(values, first, last):
+            for start, logits in self._logits(values, number):
                 torch.softmax(logits, 1, out=marginals[: len(logits)])
                 for add in adds:
                     add(start, len(logits))
 
-        _warp.run([partial(work, i, *stretch) for i, stretch in enumerate(self.stretches)])
-        return sums
+        _warp.run([partial(work, number) for number in range(len(self.stretches))])
+        return self._totals
 
     def marginals(self, values: Sequence[torch.Tensor], log: bool = True) -> torch.Tensor:
         """The marginals of ``unary + sum of slices``, or their logarithms, ``[N, L]``."""
@@ -117,12 +125,13 @@ class Exchange:
         shape = (self.count, self.labels)
         out = _warp.empty(*shape, dtype=self.unary.dtype, device=self.unary.device)
 
-        def work(first: int, last: int) -> None:
-            for start, logits in self._logits(values, first, last):
-                rows = normalize(logits, 1)[:, : self.labels]
-                out[start : start + len(rows)] = rows
+        def work(number: int) -> None:
+            for start, logits in self._logits(values, number):
+                rows = self._chunks[number][1][: len(logits)]
+                normalize(logits, 1, out=rows)
+                out[start : start + len(rows)] = rows[:, : self.labels]
 
-        _warp.run([partial(work, *stretch) for stretch in self.stretches])
+        _warp.run([partial(work, number) for number in range(len(self.stretches))])
         return out
 
     def _pad(self, rows: torch.Tensor, value: float) -> torch.Tensor:
@@ -134,13 +143,14 @@ class Exchange:
         _warp.copy(out[:, : self.labels], rows)
         return out
 
-    def _logits(self, values, first, last):
-        """The start and the logits of one chunk after another."""
+    def _logits(self, values, number):
+        """The start and the logits of one chunk after another, in a stretch of points."""
+        first, last = self.stretches[number]
         if not values:
             for start in range(first, last, _CHUNK):
                 yield start, self.unary[start : min(start + _CHUNK, last)]
             return
-        logits = self.unary.new_empty(min(_CHUNK, last - first), self.unary.shape[1])
+        logits = self._chunks[number][0]
         begin = self._prepare(0, "begin", self.target[0], values[0], self.unary, logits)
         adds = [
             self._prepare(m, "add", self.target[m], values[m], logits)

@@ -45,24 +45,24 @@ def settle(feature: np.ndarray) -> torch.Tensor:
         True
     """
     dim, count = feature.shape
-    lower = torch.from_numpy(np.linalg.pinv(_elevation(dim)).T.copy())
-    aside = -_ASIDE * torch.arange(dim + 1, dtype=torch.float64, device="cpu") @ lower
-    out = torch.empty(count, dim, dtype=torch.float64, device="cpu")
-
-    def part(a: int, b: int) -> None:
-        elevated = torch.from_numpy(_elevate(feature[:, a:b])).double()
-        torch.addmm(aside, elevated.t(), lower, out=out[a:b])
-
-    in_parts(part, count, dim + 1)
-    return out
+    out = np.empty((count, dim))
+    in_parts(lambda a, b: _lower(_elevate(feature[:, a:b]), out[a:b]), count, dim + 1)
+    return torch.from_numpy(out)
 
 
-def _elevation(dim: int) -> np.ndarray:
-    """Adams' elevation as a matrix, ``[d + 1, d]``."""
-    index = np.arange(1, dim + 1)
-    matrix = np.triu(np.ones((dim + 1, dim)))
-    matrix[index, index - 1] = -index
-    return matrix * (np.sqrt(2.0 / 3.0) * (dim + 1) / np.sqrt(index * (index + 1.0)))
+def _lower(elevated: np.ndarray, out: np.ndarray) -> None:
+    """From elevated points ``[d + 1, n]``, a step aside, to points ``[n, d]``.
+
+    The columns of Adams' elevation are orthogonal, so that it is undone by its transpose: on axis j
+    the sum of the first j coordinates less j times the next.
+    """
+    dim = len(elevated) - 1
+    above = elevated[0].astype(np.float64)
+    for j in range(1, dim + 1):
+        here = elevated[j].astype(np.float64) - j * _ASIDE
+        scale = np.sqrt(1.5 / (j * (j + 1.0))) / (dim + 1)
+        np.multiply(above - j * here, scale, out=out[:, j - 1])
+        above += here
 
 
 def _elevate(feature: np.ndarray) -> np.ndarray:
