@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -102,10 +103,12 @@ def crf(quick: bool = False) -> None:
 
 
 def _peak(package: str, size: tuple[int, int]) -> float:
-    """Megabytes that one inference adds, in a process of its own."""
+    """Megabytes that one inference adds, the median of five processes of its own: how much freed
+    memory a process still holds, and finds again, differs from one to the next."""
     call = f"from permutogeo.benchmarks.crf import peak; print(peak({package!r}, {size}))"
-    done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=True)
-    return float(done.stdout.split()[-1])
+    command = [sys.executable, "-c", call]
+    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(5)]
+    return statistics.median(float(run.stdout.split()[-1]) for run in runs)
 
 
 def peak(package: str, size: tuple[int, int]) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from permutogeo.lattice import Lattice
+from permutogeo.ops.exchange import Exchange
 from permutogeo.stencils import check_integer
 
 
@@ -16,6 +17,7 @@ def warmup(
     dtypes: Iterable[str] = ("float32",),
     device: str | torch.device = "cpu",
     on_progress: Callable[[str], None] | None = None,
+    labels: Iterable[int] = (),
 ) -> None:
     """Compile what a lattice of each dimension needs, forward and backward, into the kernel cache.
 
@@ -24,6 +26,7 @@ def warmup(
         dtypes: ``"float32"``, ``"float64"``.
         device: Where the kernels are to run.
         on_progress: Called with a label before each dimension and type.
+        labels: Numbers of labels with which a dense CRF is to run over such features.
     """
     dims, dtypes = _several("dims", dims), _several("dtypes", dtypes)
     for name in dtypes:
@@ -31,6 +34,9 @@ def warmup(
             raise ValueError(f"Expected 'dtypes' of 'float32' and 'float64' (got {name!r})")
     for dim in dims:
         check_integer("dims", dim, 1)
+    labels = _several("labels", labels)
+    for count in labels:
+        check_integer("labels", count, 1)
     target = torch.device(device)
     if target.type == "cuda" and (target.index or 0) >= torch.cuda.device_count():
         raise ValueError(
@@ -43,6 +49,8 @@ def warmup(
                 on_progress(f"{dim}-D, {name}")
             with torch.inference_mode(False), torch.enable_grad():
                 _exercise(dim, getattr(torch, name), target)
+            if name == "float32" and target.type == "cpu":
+                _exercise_crf(dim, labels)
 
 
 def _several(name: str, items: Any) -> list:
@@ -67,3 +75,13 @@ def _exercise(dim: int, dtype: torch.dtype, device: torch.device) -> None:
     values = lattice.convolve(values, dense, stencil="axis")
     values = lattice.convolve(values, deep, stencil="axis", groups=3)
     lattice.slice(values, at).sum().backward()
+
+
+@torch.no_grad()
+def _exercise_crf(dim: int, labels: list[int]) -> None:
+    """Mean field's own kernels on two points, which exist for a CPU alone, one for each width."""
+    lattice = Lattice.build(torch.zeros(2, dim, device="cpu"))
+    corners = [lattice.vertex], [lattice.weight], [lattice.weight], [lattice.num_vertices]
+    for count in labels:
+        exchange = Exchange(torch.zeros(2, count, device="cpu"), *corners)
+        exchange.marginals(exchange.step([], [lattice.blur]))

@@ -65,19 +65,19 @@ def test_warmup_refuses_dtype():
 def test_warmup_passes_what_was_asked(monkeypatch):
     calls = []
 
-    def warmup(dims, dtypes, device, on_progress):
-        calls.append((dims, dtypes, device))
+    def warmup(dims, dtypes, device, on_progress, labels):
+        calls.append((dims, dtypes, device, labels))
         on_progress("d=2 float32")
 
     monkeypatch.setattr(permutogeo, "warmup", warmup)
-    result = run("warmup", "--dims", "2, 3,2", "--dtype", "float64,float32")
+    result = run("warmup", "--dims", "2, 3,2", "--dtype", "float64,float32", "--labels", "21,5")
     assert result.exit_code == 0
-    assert calls == [((2, 3), ("float64", "float32"), "cpu")]
+    assert calls == [((2, 3), ("float64", "float32"), "cpu", (21, 5))]
     assert "compiling d=2 float32" in result.output
 
 
 def test_warmup_reports_the_library_error(monkeypatch):
-    def warmup(dims, dtypes, device, on_progress):
+    def warmup(dims, dtypes, device, on_progress, labels):
         raise ValueError(f"Expected a device of this machine (got {device!r})")
 
     monkeypatch.setattr(permutogeo, "warmup", warmup)

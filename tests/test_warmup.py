@@ -47,6 +47,7 @@ def test_works_without_gradients():
         (([1], "float32"), TypeError, r"'dtypes'"),
         ((["2"],), (TypeError, ValueError), r"'dims'"),
         ((3,), (TypeError, ValueError), r"'dims'"),
+        (([1], ["float32"], "cpu", None, [0]), ValueError, r"'labels' of at least 1 \(got 0\)"),
         (([1], ["float32"], "cuda:77"), (ValueError, RuntimeError), r"cuda|CUDA"),
     ],
 )
@@ -65,9 +66,9 @@ def test_bad_arguments_are_refused_before_anything_compiles():
 AFTERWARDS = """
 import sys
 import torch, warp
-import permutogeo as pg
+import permutogeo as pg, permutogeo.nn
 
-pg.warmup([1])
+pg.warmup([1], labels=[5])
 build = warp._src.build.build_cpu
 compiled = []
 
@@ -92,6 +93,9 @@ coarse, at = lattice.coarsen()
 coarse.splat(values.detach(), at=at)
 pg.functional.gaussian_filter(x.detach(), feature.detach())
 pg.functional.gaussian_filter(torch.rand(30000, 3), torch.rand(30000, 1) * 5)
+crf = pg.nn.DenseCRF(5, [pg.nn.GaussianKernel(1)], num_steps=2)
+with torch.no_grad():
+    crf(torch.rand(30000, 5), [torch.rand(30000, 1)])
 print(compiled)
 """
 

@@ -41,9 +41,13 @@ def warmup(
     dims: Annotated[str, typer.Option(help="Feature dimensions, separated by commas.")],
     dtype: Annotated[str, typer.Option(help="float32, float64 or both.")] = "float32",
     device: Annotated[str, typer.Option(help="Where the kernels will run: cpu, cuda:0, …")] = "cpu",
+    labels: Annotated[
+        str, typer.Option(help="Numbers of labels of dense CRFs over such features.")
+    ] = "",
 ) -> None:
     """Compile the kernels ahead of their first use."""
-    dim_list = _parse_dims(dims)
+    dim_list = _parse_counts("--dims", dims)
+    label_list = _parse_counts("--labels", labels) if labels else ()
     dtype_list = _parse_dtypes(dtype)
 
     from rich.console import Console
@@ -57,7 +61,13 @@ def warmup(
 
     try:
         with console.status(f"Compiling for {device}"):
-            permutogeo.warmup(dim_list, dtypes=dtype_list, device=device, on_progress=on_progress)
+            permutogeo.warmup(
+                dim_list,
+                dtypes=dtype_list,
+                device=device,
+                on_progress=on_progress,
+                labels=label_list,
+            )
     except (ValueError, RuntimeError) as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
@@ -84,12 +94,12 @@ def bench(
     run(names or list(BENCHMARKS), quick)
 
 
-def _parse_dims(text: str) -> tuple[int, ...]:
+def _parse_counts(option: str, text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
         raise typer.BadParameter(
             f"Expected positive integers separated by commas, such as 2,3,5 (got {text!r})",
-            param_hint="--dims",
+            param_hint=option,
         )
     return tuple(dict.fromkeys(map(int, parts)))
 

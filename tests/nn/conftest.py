@@ -3,7 +3,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from permutogeo import Lattice
+from permutogeo import Lattice, stencils
+from permutogeo.testing.reference import ReferenceLattice
 
 DOUBLE = torch.float64
 
@@ -74,3 +75,36 @@ def three_calls():
         return together, clouds
 
     return make
+
+
+def _dense_kernel(feature, batch, normalize, radius=None, filter_weight=None):
+    """The kernel as a matrix: blur, or a filter on a stencil."""
+    lattice = ReferenceLattice(feature, batch)
+    if radius is None:
+        gaussian = kernel = lattice.slice_matrix() @ lattice.blur_matrix() @ lattice.splat_matrix()
+    else:
+        offsets = stencils.stencil(feature.shape[1], radius).numpy()
+        splat = lattice.splat_matrix()
+
+        def matrix(taps):
+            return lattice.slice(lattice.convolve_shared(splat, taps, offsets))
+
+        gaussian = matrix(stencils.gaussian(feature.shape[1], radius).numpy())
+        kernel = gaussian if filter_weight is None else matrix(filter_weight)
+    n = gaussian.sum(1) + 1e-20
+    before, after = {None: (0, 0), "before": (1, 0), "after": (0, 1), "symmetric": (0.5, 0.5)}[
+        normalize
+    ]
+    return kernel * n[:, None] ** -after * n[None, :] ** -before
+
+
+@pytest.fixture
+def dense_kernel():
+    return _dense_kernel
+
+
+@pytest.fixture
+def points():
+    unary = 2 * torch.randn(50, 3, dtype=DOUBLE)
+    features = [torch.rand(50, 2, dtype=DOUBLE) * 4, torch.rand(50, 3, dtype=DOUBLE) * 3]
+    return unary, features, torch.arange(50) % 2
