@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -11,14 +12,14 @@ from torch import Tensor
 from permutogeo.caching import once
 
 
-class Keeping:
+class Keeping(ABC):
     """Base of frozen objects that are functions of tensors that the caller may still change."""
 
     _cache: dict[Any, Any]
 
+    @abstractmethod
     def _sources(self) -> list[Tensor]:
         """The tensors that the object was made from."""
-        raise NotImplementedError
 
     def __post_init__(self) -> None:
         if not torch.compiler.is_compiling():

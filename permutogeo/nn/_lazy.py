@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from permutogeo.nn._check import check_count
 from permutogeo.nn._layer import LatticeLayer
 
 
-class LazyLayer(LatticeLayer):
+class LazyLayer(LatticeLayer, ABC):
     """Base of the layers that may wait for their input channels, with ``in_channels=-1``.
 
     Until they are known, what depends on them has no size, neither here nor on disk.
@@ -33,20 +34,20 @@ class LazyLayer(LatticeLayer):
         # Not torch's uninitialized buffer, which cannot be copied.
         return torch.empty(0 if self.in_channels == -1 else shape)
 
+    @abstractmethod
     def _shapes(self, channels: int) -> dict[str, tuple[int, ...]]:
         """The tensors that depend on the input channels, as far as the layer has them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _channels_of(self, saved: Tensor) -> int:
         """The input channels that a tensor from disk was made for."""
-        raise NotImplementedError
 
     def _check_channels(self, channels: int) -> None:
         """Raise if the layer cannot have so many input channels."""
 
+    @abstractmethod
     def _reset_sized(self) -> None:
         """Start what depends on the input channels."""
-        raise NotImplementedError
 
     def initialize_parameters(self, x: Tensor) -> None:
         """Size and start what depends on the input channels, if the layer still waits for them."""

@@ -65,11 +65,9 @@ class Exchange:
             self.sums = many if self.count > _CHUNK else 1
             self.stretches = _cut(self.count, self.sums)
         # Kept from step to step: fresh memory would cost as much as the work on it.
-        like = {"dtype": self.unary.dtype, "device": self.unary.device}
-        width = self.unary.shape[1]
-        self._totals = [_warp.empty(self.sums, size, width, **like) for size in num_vertices]
-        longest = min(_CHUNK, max((last - first for first, last in self.stretches), default=0))
-        self._chunks = [_warp.empty(2, longest, width, **like) for _ in self.stretches]
+        self._totals = [self._rows(self.sums, size) for size in num_vertices]
+        longest = max((last - first for first, last in self.stretches), default=0)
+        self._chunks = [self._rows(2, min(_CHUNK, longest)) for _ in self.stretches]
 
     def step(
         self, values: Sequence[torch.Tensor], filters: Sequence[Callable]
@@ -133,6 +131,11 @@ class Exchange:
 
         _warp.run([partial(work, number) for number in range(len(self.stretches))])
         return out
+
+    def _rows(self, *count: int) -> torch.Tensor:
+        """Room for so many rows."""
+        width, dtype, device = self.unary.shape[1], self.unary.dtype, self.unary.device
+        return _warp.empty(*count, width, dtype=dtype, device=device)
 
     def _pad(self, rows: torch.Tensor, value: float) -> torch.Tensor:
         width = -(-self.labels // kernels.LANES) * kernels.LANES
