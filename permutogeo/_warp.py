@@ -187,6 +187,16 @@ def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor
     return tensor
 
 
+def apply(function: Callable[..., torch.Tensor], a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """``function(a, b)`` element by element; without a gradient into memory as of :func:`empty`."""
+    tracked = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+    if tracked or a.device.type != "cpu" or torch.compiler.is_compiling():
+        return function(a, b)
+    shape = torch.broadcast_shapes(a.shape, b.shape)
+    out = empty(*shape, dtype=torch.result_type(a, b), device=a.device)
+    return function(a, b, out=out)
+
+
 def full(*shape: int, value: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """``torch.full`` that on the CPU works on our threads.
 

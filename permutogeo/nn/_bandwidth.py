@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
+from permutogeo import _warp
 from permutogeo.nn._check import fail
 
 
@@ -56,4 +57,4 @@ class Bandwidth(Module):
             return feature / self.log_sigma.exp()
         if all(value == 1 for value in self.initial):
             return feature
-        return feature / feature.new_tensor(self.initial)
+        return _warp.apply(torch.div, feature, feature.new_tensor(self.initial))

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 
-from permutogeo import stencils
+from permutogeo import _warp, stencils
 from permutogeo.diagonal import blur_diagonal, convolve_diagonal
 from permutogeo.incidence import Incidence
 from permutogeo.lattice import Lattice
@@ -18,6 +19,8 @@ from permutogeo.nn._bandwidth import Bandwidth
 from permutogeo.nn._check import check_count, fail, named
 from permutogeo.nn._normalizer import constant, normalizers
 from permutogeo.nn._points import lay_lattice
+
+_scaled = partial(_warp.apply, torch.mul)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +113,7 @@ class CRFKernel(Module, ABC):
             if factor is None:
                 return lattice.incidence
             name = ("scaled", normalize, self._name, dtype)
-            weight = constant(lattice, name, lambda: lattice.weight.to(dtype) * factor)
+            weight = constant(lattice, name, lambda: _scaled(lattice.weight.to(dtype), factor))
             return lattice.incidence.with_weight(weight)
 
         self_term = None
@@ -125,8 +128,10 @@ class CRFKernel(Module, ABC):
 
     def _scale(self, values: Tensor) -> Tensor:
         if self.weight is not None:
-            return values * self.weight
-        return values if self.initial_weight == 1 else values * self.initial_weight
+            return _scaled(values, self.weight)
+        if self.initial_weight == 1:
+            return values
+        return _scaled(values, values.new_tensor(self.initial_weight))
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, weight={self.initial_weight:g}"

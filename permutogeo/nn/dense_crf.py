@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import torch
@@ -27,6 +28,9 @@ from permutogeo.nn.crf_solver import MeanField, Solver, find_solver
 T = TypeVar("T")
 # Lattices over no more than these are too small to be shared well among threads: each has its own.
 _FEW_POINTS = 1 << 18
+# Graphs of no fewer points, on the average, are solved one after another: the memory of one serves
+# the next, where that of all at once would have to be given by the system anew at each call.
+_MANY_POINTS = 1 << 14
 Compatible = str | float | Tensor | Compatibility
 
 
@@ -131,8 +135,16 @@ class DenseCRF(Module):
             batch: Graph of each point; graphs do not mix.
             lattices: ``Lattice.build(feature / sigma, batch)`` for each kernel.
         """
-        problem = self.problem(unary, features, batch, lattices)
-        return self._solve(problem).to(unary.dtype)
+        points = self._check(unary, features, batch, lattices)
+        wide = unary.to(working_dtype(unary))
+        graphs = self._large_graphs(wide, batch) if lattices is None else []
+        if len(graphs) < 2:
+            return self._solve(self._lay(wide, points, batch)).to(unary.dtype)
+        out = _warp.empty(*wide.shape, dtype=unary.dtype, device=unary.device)
+        for first, last in graphs:
+            part = [(feature[first:last], None) for feature, _ in points]
+            out[first:last] = self._solve(self._lay(wide[first:last], part, None))
+        return out
 
     def problem(
         self,
@@ -142,10 +154,31 @@ class DenseCRF(Module):
         lattices: Sequence[Lattice] | None = None,
     ) -> CRFProblem:
         """The CRF on these points, to be asked for energies or solved step by step."""
+        points = self._check(unary, features, batch, lattices)
+        return self._lay(unary.to(working_dtype(unary)), points, batch)
+
+    def _check(
+        self, unary: Any, features: Any, batch: Any, lattices: Any
+    ) -> list[tuple[Any, Lattice | None]]:
+        """The features and the lattice for each kernel, after all checks."""
         by_step: Any = self.kernels
         given = (features, batch, lattices)
-        points = check.inputs(self, "unary", unary, by_step[0], *given, self.num_classes)
-        unary = unary.to(working_dtype(unary))
+        return check.inputs(self, "unary", unary, by_step[0], *given, self.num_classes)
+
+    def _large_graphs(self, unary: Tensor, batch: Tensor | None) -> list[tuple[int, int]]:
+        """Where each graph of a batch begins and ends, if they are better solved by themselves."""
+        if not self._is_plain or unary.device.type != "cpu" or torch.compiler.is_compiling():
+            return []
+        if batch is None or len(batch) < 2 * _MANY_POINTS or bool((batch[1:] < batch[:-1]).any()):
+            return []
+        edge = [0, *batch.unique_consecutive(return_counts=True)[1].cumsum(0).tolist()]
+        return list(pairwise(edge)) if len(batch) >= _MANY_POINTS * (len(edge) - 1) else []
+
+    def _lay(
+        self, unary: Tensor, points: Sequence[tuple[Any, Lattice | None]], batch: Tensor | None
+    ) -> CRFProblem:
+        """The lattices of all kernels over checked points."""
+        by_step: Any = self.kernels
 
         def lay(m: int) -> list[PairwiseOperator]:
             """Kernel ``m`` at each step; lattices differ only where bandwidths do."""

@@ -66,8 +66,6 @@ class Exchange:
             self.stretches = _cut(self.count, self.sums)
         # Kept from step to step: fresh memory would cost as much as the work on it.
         self._totals = [self._rows(self.sums, size) for size in num_vertices]
-        longest = max((last - first for first, last in self.stretches), default=0)
-        self._chunks = [self._rows(2, min(_CHUNK, longest)) for _ in self.stretches]
 
     def step(
         self, values: Sequence[torch.Tensor], filters: Sequence[Callable]
@@ -100,7 +98,7 @@ class Exchange:
                 total.zero_()
 
         def work(number: int) -> None:
-            marginals = self._chunks[number][1]
+            marginals = self._chunk(number)
             mine = [total[number % self.sums] for total in self._totals]
             if self.sums > 1:
                 for total in mine:
@@ -124,8 +122,9 @@ class Exchange:
         out = _warp.empty(*shape, dtype=self.unary.dtype, device=self.unary.device)
 
         def work(number: int) -> None:
+            marginals = self._chunk(number)
             for start, logits in self._logits(values, number):
-                rows = self._chunks[number][1][: len(logits)]
+                rows = marginals[: len(logits)]
                 normalize(logits, 1, out=rows)
                 out[start : start + len(rows)] = rows[:, : self.labels]
 
@@ -136,6 +135,11 @@ class Exchange:
         """Room for so many rows."""
         width, dtype, device = self.unary.shape[1], self.unary.dtype, self.unary.device
         return _warp.empty(*count, width, dtype=dtype, device=device)
+
+    def _chunk(self, number: int) -> torch.Tensor:
+        """Room for the points of a stretch that are worked on at a time."""
+        first, last = self.stretches[number]
+        return self._rows(min(_CHUNK, last - first))
 
     def _pad(self, rows: torch.Tensor, value: float) -> torch.Tensor:
         width = -(-self.labels // kernels.LANES) * kernels.LANES
@@ -153,7 +157,7 @@ class Exchange:
             for start in range(first, last, _CHUNK):
                 yield start, self.unary[start : min(start + _CHUNK, last)]
             return
-        logits = self._chunks[number][0]
+        logits = self._chunk(number)
         begin = self._prepare(0, "begin", self.target[0], values[0], self.unary, logits)
         adds = [
             self._prepare(m, "add", self.target[m], values[m], logits)

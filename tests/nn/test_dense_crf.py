@@ -161,6 +161,21 @@ def test_a_batch_is_its_graphs(points):
     assert energy[1] == 0
 
 
+def test_large_graphs_are_solved_one_after_another():
+    sizes = [20_000, 30_000, 5]
+    unary, feature = torch.randn(sum(sizes), 4), torch.rand(sum(sizes), 2) * 20
+    batch = torch.tensor([0, 2, 3]).repeat_interleave(torch.tensor(sizes))
+    crf = DenseCRF(4, [GaussianKernel(2, 2.0, 3.0)])
+    with torch.no_grad():
+        out = crf(unary, [feature], batch)
+        single = [
+            crf(u, [f]) for u, f in zip(unary.split(sizes), feature.split(sizes), strict=True)
+        ]
+        assert torch.equal(out, torch.cat(single))
+        together = crf(unary, [None], batch, [Lattice.build(feature / 2.0, batch)])
+    torch.testing.assert_close(out, together)
+
+
 def test_tolerance_ends_early(points):
     unary, features, _ = points
     crf = DenseCRF(3, [GaussianKernel(2)], num_steps=1000, tolerance=1e-8).double()
