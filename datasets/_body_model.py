@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -66,18 +65,14 @@ class BodyModel:
         """Reads and checks an archive; raises ``ValueError`` that names it."""
         arrays = read_arrays(path, _ARRAYS)
         _check(path, arrays)
-        targets = {
-            str(name): (rows, _UNIT * offset.astype(np.float64))
-            for name, rows, offset in _unpacked(arrays)
-        }
-        weight = arrays["skin_weight"].astype(np.float64)
         vertices = arrays["vertices"].astype(np.float64)
         face = _triangles(vertices, arrays["quads"].astype(np.int64))
+        weight = arrays["skin_weight"].astype(np.float64)
         return cls(
             path=path,
             vertices=vertices,
             face=face,
-            targets=targets,
+            targets=_targets(arrays),
             joint=arrays["joint"].astype(np.float64),
             joint_shift=_UNIT * arrays["joint_dxyz"].astype(np.float64),
             parent=arrays["bone_parent"].astype(np.int64),
@@ -122,11 +117,14 @@ class BodyModel:
         return np.einsum("vij,vj->vi", blend, vertices) + moved
 
 
-def _unpacked(arrays: dict[str, Array]) -> Iterator[tuple[str, Array, Array]]:
-    """The name of each target, the vertices it moves and by how much."""
-    start = arrays["shape_offset"].astype(np.int64)
-    for name, (a, b) in zip(arrays["shape_name"], pairwise(start), strict=True):
-        yield name, np.cumsum(arrays["shape_gap"][a:b].astype(np.int64)), arrays["shape_dxyz"][a:b]
+def _targets(arrays: dict[str, Array]) -> dict[str, tuple[Array, Array]]:
+    """For each name the vertices that it moves and by how much."""
+    gap, offset = arrays["shape_gap"].astype(np.int64), arrays["shape_dxyz"].astype(np.float64)
+    ranges = pairwise(arrays["shape_offset"].astype(np.int64))
+    return {
+        str(name): (np.cumsum(gap[start:end]), _UNIT * offset[start:end])
+        for name, (start, end) in zip(arrays["shape_name"], ranges, strict=True)
+    }
 
 
 def _triangles(vertices: Array, quads: Array) -> Array:

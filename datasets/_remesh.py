@@ -17,10 +17,9 @@ from permutogeo.datasets._patchwork import (
     HEALTHY,
     INNER,
     Patchwork,
-    double_area,
     quality,
-    unit_normal,
 )
+from permutogeo.datasets._relax import relax, untangled
 
 
 def remesh(mesh: Patchwork, length: float, rounds: int = 6) -> Patchwork:
@@ -66,7 +65,7 @@ def scatter(mesh: Patchwork, distance: float, rng: np.random.Generator) -> Patch
     step = distance * rng.standard_normal(mesh.pos.shape)
     step[mesh.rank == CORNER] = 0
     pos = mesh.fit(mesh.pos + step, np.arange(len(step)), 2 * distance)
-    mesh = mesh.changed(_untangled(mesh, pos), mesh.face, mesh.patch, mesh.fixed)
+    mesh = mesh.changed(untangled(mesh, pos), mesh.face, mesh.patch, mesh.fixed)
     return flip(mesh)[0]
 
 
@@ -201,56 +200,3 @@ def _compact(mesh: Patchwork, pos: Array, face: Array) -> Patchwork:
     alive = (face != np.roll(face, 1, axis=1)).all(axis=1)
     used, index = np.unique(face[alive], return_inverse=True)
     return mesh.changed(pos[used], index.reshape(-1, 3), mesh.patch[alive], mesh.fixed[used])
-
-
-def relax(mesh: Patchwork, length: float, careful: bool = True) -> Patchwork:
-    """Moves vertices to the middle of their neighbors, along their surfaces and creases.
-
-    Where not ``careful``, faces may turn over: a mesh that has such already comes out of it better.
-    """
-    target = _ring_centers(mesh) if careful else _mean_along(mesh, mesh.edges.ends)
-    rank = mesh.rank
-    along = _mean_along(mesh, mesh.edges.ends[mesh.is_crease])
-    target[rank == CREASE] = along[rank == CREASE]
-    target[rank == CORNER] = mesh.pos[rank == CORNER]
-    everywhere = np.arange(len(mesh.pos))
-    pos = mesh.fit(mesh.pos + 0.7 * (target - mesh.pos), everywhere, length / 2, steps=1)
-    pos = _untangled(mesh, pos) if careful else pos
-    return mesh.changed(pos, mesh.face, mesh.patch, mesh.fixed)
-
-
-def _ring_centers(mesh: Patchwork) -> Array:
-    """The center of mass of the faces around each vertex, ``[V, 3]``."""
-    corner = mesh.pos[mesh.face]
-    area = np.maximum(double_area(corner), 1e-12)
-    moment = np.repeat(corner.mean(axis=1) * area[:, None], 3, axis=0)
-    total = _sum_at(mesh.face, np.repeat(area, 3)[:, None], len(mesh.pos))
-    return _sum_at(mesh.face, moment, len(mesh.pos)) / total
-
-
-def _mean_along(mesh: Patchwork, ends: Array) -> Array:
-    """The mean of the vertices at the other ends of some edges, ``[V, 3]``."""
-    count = np.bincount(ends.reshape(-1), minlength=len(mesh.pos))[:, None]
-    total = _sum_at(ends, mesh.pos[ends[:, ::-1]].reshape(-1, 3), len(mesh.pos))
-    return total / np.maximum(count, 1)
-
-
-def _sum_at(index: Array, rows: Array, count: int) -> Array:
-    flat = index.reshape(-1)
-    return np.stack([np.bincount(flat, column, count) for column in rows.T], axis=1)
-
-
-def _untangled(mesh: Patchwork, pos: Array) -> Array:
-    """The new positions, but the old ones around faces that would turn over or become flat."""
-    old = unit_normal(mesh.pos[mesh.face])
-    for _ in range(5):
-        corner = pos[mesh.face]
-        turned = (unit_normal(corner) * old).sum(axis=1) < 0.8
-        rows = np.flatnonzero(turned | (quality(corner) < HEALTHY))
-        outward = mesh.outward(rows)
-        least = np.minimum(quality(mesh.pos[mesh.face[rows]], outward), HEALTHY) - 1e-4
-        back = mesh.face[rows[quality(corner[rows], outward) < least]].reshape(-1)
-        if len(back) == 0:
-            break
-        pos[back] = mesh.pos[back]
-    return pos

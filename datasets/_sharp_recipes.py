@@ -7,9 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from permutogeo.data._fields import Array
-from permutogeo.datasets._solids import (
-    Leaf,
-    Solid,
+from permutogeo.datasets._primitives import (
     ball,
     blended,
     box,
@@ -27,6 +25,7 @@ from permutogeo.datasets._solids import (
     turned,
     twisted,
 )
+from permutogeo.datasets._solids import Leaf, Solid
 
 Random = np.random.Generator
 

@@ -5,28 +5,29 @@
 samples 200 human bodies to train, 40 to validate and 100 to test, moves their vertices along the
 normals by noise, and smooths the noisy meshes by the mean of face normals. What smoothing did to
 each vertex is a displacement; one scalar filter of 211 taps takes the noise out of the three
-coordinates of these, over four intrinsic coordinates (isomap) of the smoothed mesh. The Gaussian's
-bandwidth is searched on training bodies; the learned filter starts from the Gaussian, there and on
-a lattice finer by a factor of 1.4, and the validation bodies decide. The table stands beside the
-paper's (appendix B.3) and in ``results.json``. Expect the error of the vertices to fall from method
-to method, as it does there. ``--model procedural`` needs no data.
+coordinates of these, over four intrinsic coordinates (isomap) of the smoothed mesh. The bandwidth
+of the Gaussian is searched on training bodies. The squared error is quadratic in the taps, so the
+learned filter is the solution of linear equations, which all training bodies add up; validation
+chooses among three bandwidths. The table stands beside the paper's (appendix B.3). Expect the error
+of the vertices to fall from method to method, as there. ``--model procedural`` needs no data.
 """
 
 import argparse
-import copy
 import json
 import time
 from pathlib import Path
 
 import torch
-from torch.nn.functional import mse_loss
 from torch.utils.data import DataLoader, Dataset
+from torch_geometric.data import Data
 from torch_geometric.transforms import Compose
 
+from permutogeo import Lattice
 from permutogeo.datasets import Bodies
 from permutogeo.metrics import normal_angle, vertex_rmse
 from permutogeo.nn import BilateralConv
 from permutogeo.transforms import Displacement, IsomapFeature, NormalNoise, SmoothNormals
+from permutogeo.viz import mesh_picture
 
 PAPER = {  # vertex distance (RMSE) and normal angle error
     "noisy": (5.774, 19.680),
@@ -36,6 +37,8 @@ PAPER = {  # vertex distance (RMSE) and normal angle error
 }
 PARTS = ("train", "val", "test")
 SIGMAS = [0.0075 * 2 ** (i / 2) for i in range(9)]  # meters along the surface
+STEPS = (0.5**0.5, 1.0, 2.0**0.5)  # bandwidths of the learned filter, in those of the Gaussian
+PRIOR = 1000  # coordinates that speak for each tap of the Gaussian, beside those of the bodies
 MM = 1000.0  # in a meter
 
 
@@ -71,6 +74,17 @@ def load(part, args):
     return [data.clone() for data in DataLoader(noisy, None, num_workers=args.workers)]
 
 
+def make_filter(size=3, normalize="after"):
+    """One scalar filter of 211 taps for all channels; it starts as the Gaussian."""
+    return BilateralConv(size, size, 4, radius=2, shared=True, bias=False, normalize=normalize)
+
+
+@torch.no_grad()
+def filtered(conv, body, sigma):
+    """The positions after a filter of the displacements."""
+    return body.pos + conv(body.x, body.intrinsic / sigma)
+
+
 @torch.no_grad()
 def score(bodies, move):
     """RMSE in millimeters and angle in degrees, ``[bodies, 2]``, of the positions by ``move``."""
@@ -82,74 +96,81 @@ def score(bodies, move):
     return torch.stack(rows)
 
 
-def score_filter(conv, bodies, sigma):
-    """The same after a filter of the displacements."""
-    return score(bodies, lambda body: body.pos + conv(body.x, body.intrinsic / sigma))
+def error_of(name, conv, bodies, sigma):
+    """The mean RMSE in millimeters that a filter of the displacements leaves."""
+    error = float(score(bodies, lambda body: filtered(conv, body, sigma))[:, 0].mean())
+    print(f"  {name:19}, sigma {MM * sigma:5.1f} mm: RMSE {error:.4f} mm", flush=True)
+    return error
 
 
-def search(conv, bodies):
+def search(bodies):
     """The bandwidth at which the Gaussian leaves the least error, and the errors of all."""
-    errors = {}
-    for sigma in SIGMAS:
-        errors[sigma] = float(score_filter(conv, bodies, sigma)[:, 0].mean())
-        print(f"  sigma {MM * sigma:5.1f} mm: RMSE {errors[sigma]:.3f} mm", flush=True)
+    conv = make_filter()
+    errors = {sigma: error_of("Gauss, training", conv, bodies, sigma) for sigma in SIGMAS}
     return min(errors, key=errors.get), errors
 
 
-def train(conv, bodies, sigma, optimizer, scheduler, batch_size):
-    """One epoch; returns the mean loss in square millimeters."""
-    total = 0.0
-    for batch in torch.randperm(len(bodies)).split(batch_size):
-        optimizer.zero_grad()
-        for body in (bodies[i] for i in batch):
-            loss = mse_loss(MM * conv(body.x, body.intrinsic / sigma), MM * body.y)
-            (loss / len(batch)).backward()
-            total += float(loss.detach())
-        optimizer.step()
-        scheduler.step()
-    return total / len(bodies)
+@torch.no_grad()
+def responses(body, sigma):
+    """What each tap alone makes of the displacements, ``[3 N, 211]`` in millimeters."""
+    lattice = Lattice.build(body.intrinsic / sigma)
+    count = make_filter(1, normalize=None)(torch.ones(len(body.x), 1), None, lattice=lattice)
+    values = lattice.splat(MM * body.x)
+    values = torch.cat([values, values.new_zeros(1, 3)])  # an absent neighbor is number -1
+    shifted = values[lattice.neighbors(radius=2)].transpose(1, 2)  # [M, 3, 211]
+    found = lattice.slice(shifted.flatten(1)) / count
+    return found.reshape(3 * len(body.x), -1)
 
 
-def learn(conv, parts, sigma, args):
-    """Train from the Gaussian; returns what each epoch reached."""
-    conv.reset_parameters()
-    optimizer = torch.optim.Adam(conv.parameters(), lr=args.lr)
-    steps = args.epochs * -(-len(parts["train"]) // args.batch_size)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    history = []
-    for epoch in range(args.epochs):
-        loss = train(conv, parts["train"], sigma, optimizer, scheduler, args.batch_size)
-        error = float(score_filter(conv, parts["val"], sigma)[:, 0].mean())
-        history.append({"sigma": sigma, "loss": loss, "val_rmse": error})
-        print(f"  sigma {MM * sigma:5.1f} mm, epoch {epoch + 1}/{args.epochs}: loss {loss:.4f}, "
-              f"validation RMSE {error:.4f} mm", flush=True)  # fmt: skip
-    return history
+@torch.no_grad()
+def learn(bodies, sigma):
+    """The filter of least squared error on these bodies."""
+    conv = make_filter()
+    start = conv.filter_weight.reshape(-1).double()
+    products, targets = torch.zeros(len(start), len(start)).double(), torch.zeros_like(start)
+    for body in bodies:
+        rows = responses(body, sigma)
+        products += (rows.T @ rows).double()
+        targets += (rows.T @ (MM * body.y).reshape(-1)).double()
+    ridge = PRIOR / sum(body.y.numel() for body in bodies) * products.diagonal().mean()
+    products.diagonal().add_(ridge)
+    taps = torch.linalg.solve(products, targets + ridge * start)
+    conv.filter_weight.copy_(taps.reshape(conv.filter_weight.shape))
+    return conv
+
+
+def choose(parts, sigma):
+    """Learn at bandwidths around the Gaussian's; the best filter on the validation bodies."""
+    found, errors = {}, {}
+    for own in (sigma * step for step in STEPS):
+        found[own] = learn(parts["train"], own)
+        errors[own] = error_of("learned, validation", found[own], parts["val"], own)
+    best = min(errors, key=errors.get)
+    return found[best], best, errors
 
 
 def compare(parts, args):
-    """The four methods on the test bodies, and how bandwidths and filter were found."""
-    conv = BilateralConv(3, 3, dim=4, radius=2, shared=True, bias=False, normalize="after")
-    sigma, errors = search(conv, parts["train"][: args.search])
-    scores = {
-        "noisy": score(parts["test"], lambda body: body.noisy_pos),
-        "normal smoothing": score(parts["test"], lambda body: body.pos),
-        "Gauss bilateral": score_filter(conv, parts["test"], sigma),
+    """For each method where it puts the vertices, and how bandwidths and filter were found."""
+    sigma, errors = search(parts["train"][: args.search])
+    gauss = make_filter()
+    before = error_of("Gauss, validation", gauss, parts["val"], sigma)
+    learned, own, validation = choose(parts, sigma)
+    methods = {
+        "noisy": lambda body: body.noisy_pos,
+        "normal smoothing": lambda body: body.pos,
+        "Gauss bilateral": lambda body: filtered(gauss, body, sigma),
+        "learned bilateral": lambda body: filtered(learned, body, own),
     }
-    history, filters = [], []
-    for own in (sigma, sigma / 2**0.5):  # free taps may want a finer lattice than the Gaussian
-        history += learn(conv, parts, own, args)
-        filters.append((history[-1]["val_rmse"], own, copy.deepcopy(conv)))
-    _, own, best = min(filters, key=lambda entry: entry[0])
-    scores["learned bilateral"] = score_filter(best, parts["test"], own)
-    return scores, {"sigma": sigma, "learned_sigma": own, "search": errors, "epochs": history}
+    found = {"sigma": sigma, "learned_sigma": own, "search": errors, "validation_gauss": before}
+    taps = learned.filter_weight.flatten().tolist()
+    return methods, {**found, "validation_learned": validation, "taps": taps}
 
 
 def report(scores):
     """Print the table beside the paper's; returns ours."""
     results, before = {}, None
-    print(
-        f"{'':18} {'RMSE, mm':>9} {'angle':>7} {'better on':>10}   {'paper: RMSE':>11} {'angle':>7}"
-    )
+    print(f"{'':18} {'RMSE, mm':>9} {'angle':>7} {'better on':>10}   "
+          f"{'paper: RMSE':>11} {'angle':>7}")  # fmt: skip
     for name, score in scores.items():
         rmse, angle = score.mean(0).tolist()
         better = None if before is None else int((score[:, 0] < before[:, 0]).sum())
@@ -161,7 +182,31 @@ def report(scores):
     return results
 
 
-def main():
+def draw_bodies(body, methods, path, size):
+    """A body by each method, beside the clean one."""
+    meshes = {name: Data(pos=move(body), face=body.face) for name, move in methods.items()}
+    meshes["ground truth"] = Data(pos=body.clean_pos, face=body.face)
+    mesh_picture(path, meshes, title="A test body", size=size)
+
+
+def draw_errors(found, path):
+    """The errors of the search over the bandwidth."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5, 3.2), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlabel="bandwidth, mm", ylabel="RMSE, mm", xscale="log")
+    gauss = {found["sigma"]: found["validation_gauss"]}
+    curves = {"Gauss, training": found["search"], "Gauss, validation": gauss,
+              "learned, validation": found["validation_learned"]}  # fmt: skip
+    for label, errors in curves.items():
+        axes.plot([MM * sigma for sigma in errors], errors.values(), marker="o", label=label)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=120)
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("runs/denoise_bodies"))
     parser.add_argument("--model", choices=("makehuman", "procedural"), default="makehuman")
@@ -171,32 +216,34 @@ def main():
     parser.add_argument("--test", type=int, default=100, help="bodies; the paper has 500")
     parser.add_argument("--search", type=int, default=20, help="training bodies for the bandwidth")
     parser.add_argument("--noise", type=float, default=0.2, help="in mean edge lengths")
-    parser.add_argument("--iterations", type=int, default=10, help="of normal smoothing")
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--batch-size", type=int, default=10)
-    parser.add_argument("--lr", type=float, default=0.02)
+    parser.add_argument("--iterations", type=int, default=5, help="of normal smoothing")
     parser.add_argument("--workers", type=int, default=0, help="processes that make the bodies")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="few bodies, made in code")
     args = parser.parse_args()
     if args.quick:
-        args.model, args.resolution, args.epochs = "procedural", 48, 3
-        args.train, args.val, args.test = 4, 2, 3
-    torch.manual_seed(args.seed)
+        args.model, args.resolution = "procedural", 32
+        args.train, args.val, args.test = 3, 2, 2
+    return args
+
+
+def main():
+    args = arguments()
     start = time.perf_counter()
     try:
         parts = {part: load(part, args) for part in PARTS}
     except FileNotFoundError as error:
-        parser.exit(2, f"{error}\n")
-    made = time.perf_counter()
+        raise SystemExit(str(error)) from error
     print(f"{sum(map(len, parts.values()))} bodies of {parts['test'][0].num_nodes} vertices")
-    scores, found = compare(parts, args)
-    results = report(scores)
-    seconds = {"bodies": made - start, "filters": time.perf_counter() - made}
+    methods, found = compare(parts, args)
+    results = report({name: score(parts["test"], move) for name, move in methods.items()})
+    seconds = round(time.perf_counter() - start)
+    told = {name: str(value) for name, value in vars(args).items()}
+    record = {"arguments": told, "results": results, "paper": PAPER, "seconds": seconds, **found}
     args.output.mkdir(parents=True, exist_ok=True)
-    record = {"arguments": {k: str(v) for k, v in vars(args).items()}, "results": results,
-              "paper": PAPER, "seconds": seconds, **found}  # fmt: skip
     (args.output / "results.json").write_text(json.dumps(record, indent=2))
+    draw_errors(found, args.output / "bandwidths.png")
+    draw_bodies(parts["test"][0], methods, args.output / "bodies.png", 64 if args.quick else 600)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,31 @@ def print_table(table):
         print("".join([f"{name:12}", *(f"{text:>24}" for text in texts)]))
 
 
+def denoise_all(noisy, truth):
+    """What each method makes of a mesh, and the table of their errors."""
+    meshes, table = {"noisy": noisy}, {"noisy": row(noisy, truth)}
+    for method in reversed(METHODS):
+        start = time.perf_counter()
+        meshes[method] = denoise(noisy, method)
+        table[method] = row(meshes[method], truth, round(time.perf_counter() - start, 1))
+    return {**meshes, "ground truth": truth}, table
+
+
+def write(meshes, table, args):
+    """Meshes, picture and page; returns where they are."""
+    args.output.mkdir(parents=True, exist_ok=True)
+    files = [
+        to_mesh(mesh, args.output / f"{name.replace(' ', '_')}.ply")
+        for name, mesh in meshes.items()
+    ]
+    title = f"A body with noise of {args.noise:g} mean edges, denoised"
+    settings = {"noise / mean edge": args.noise, "seed": args.seed, "resolution": args.resolution}
+    picture, page = args.output / "denoise.png", args.output / "denoise.html"
+    files.append(mesh_picture(picture, meshes, title=title, size=64 if args.quick else 600))
+    files.append(mesh_report(page, meshes, title=title, numbers=table, settings=settings))
+    return files
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
@@ -55,32 +80,16 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="a coarse body, a small picture")
     args = parser.parse_args()
-    resolution, size = (40, 64) if args.quick else (args.resolution, 600)
+    if args.quick:
+        args.resolution = 40
 
-    truth = timed("a body made", lambda: procedural_body(args.seed, resolution))
+    truth = timed("a body made", lambda: procedural_body(args.seed, args.resolution))
     noisy = NormalNoise(args.noise, seed=args.seed)(truth)
     timed("kernels compiled, or found", lambda: pg.warmup(DIMS))
-    meshes, table = {"noisy": noisy}, {"noisy": row(noisy, truth)}
-    for method in reversed(METHODS):
-        start = time.perf_counter()
-        meshes[method] = denoise(noisy, method)
-        table[method] = row(meshes[method], truth, round(time.perf_counter() - start, 1))
-    meshes["ground truth"] = truth
-
+    meshes, table = denoise_all(noisy, truth)
     print(f"\n{truth.num_nodes:,} vertices, {truth.face.size(1):,} faces")
     print_table(table)
-
-    args.output.mkdir(parents=True, exist_ok=True)
-    files = [
-        to_mesh(mesh, args.output / f"{name.replace(' ', '_')}.ply")
-        for name, mesh in meshes.items()
-    ]
-    title = f"A body with noise of {args.noise:g} mean edges, denoised"
-    settings = {"noise / mean edge": args.noise, "seed": args.seed, "resolution": resolution}
-    files.append(mesh_picture(args.output / "denoise.png", meshes, title=title, size=size))
-    page = args.output / "denoise.html"
-    files.append(mesh_report(page, meshes, title=title, numbers=table, settings=settings))
-    print("\n" + "\n".join(map(str, files)))
+    print("\n" + "\n".join(map(str, write(meshes, table, args))))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from permutogeo.functional import gaussian_filter
 from permutogeo.models import MeshDenoiser
 from permutogeo.transforms import Displacement, IsomapFeature, SmoothNormals
 from permutogeo.transforms._mesh import mean_edge_length, refresh
+from permutogeo.transforms._require import require_mesh
+from permutogeo.transforms.smooth_normals import smoothed
 
 METHODS = ("learned", "gaussian", "smooth")
 # Steps of normal smoothing, where nothing else is asked for.
@@ -114,15 +116,15 @@ def _learned(
 
 
 def _smooth(pos: Tensor, face: Tensor, strength: float, steps: int, report: Progress) -> Tensor:
-    return SmoothNormals(steps)(Data(pos=pos, face=face)).pos
+    return smoothed(pos, face, steps, on_step=lambda done: report(done / steps))
 
 
 def _gaussian(pos: Tensor, face: Tensor, strength: float, steps: int, report: Progress) -> Tensor:
     edge = float(mean_edge_length(pos, face))
     if edge == 0.0:
         return pos
-    data = Displacement("noisy")(SmoothNormals(steps, keep="noisy")(Data(pos=pos, face=face)))
-    report(0.4)
+    smooth = _smooth(pos, face, strength, steps, lambda part: report(0.4 * part))
+    data = Displacement("noisy")(Data(pos=smooth, face=face, noisy=pos))
     sigma = BANDWIDTH * max(strength, 1.0) * edge
     feature = IsomapFeature()(data).intrinsic / sigma
     report(0.8)
@@ -136,7 +138,7 @@ def _steps(data: Data, method: str, strength: float, iterations: int | None) -> 
             f"denoise: Expected a mesh for the method '{method}' (got no 'face'); 'learned' takes "
             "point clouds too"
         )
-    SmoothNormals(0)(data)  # says what is wrong with positions and faces
+    require_mesh(SmoothNormals(), data)
     bad = ~data["pos"].isfinite().all(dim=1)
     if bad.any():
         row = int(bad.nonzero()[0])

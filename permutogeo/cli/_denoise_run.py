@@ -12,7 +12,7 @@ import torch
 import typer
 from torch_geometric.data import Data
 
-from permutogeo.cli._geometry import check_target, has_faces, read, write
+from permutogeo.cli._geometry import check_target, has_faces, read, size, write
 from permutogeo.cli._jobs import Job
 from permutogeo.mesh import denoise
 from permutogeo.metrics import normal_angle, vertex_distance, vertex_rmse
@@ -119,16 +119,6 @@ def read_aloud(path: Path) -> tuple[Data, list[str]]:
     for note in notes:
         typer.echo(f"Warning: '{path}': {note}", err=True)
     return data, notes
-
-
-def size(data: Data) -> str:
-    """How much there is."""
-    count = len(data["pos"])
-    return (
-        f"{count:,} vertices, {data['face'].size(1):,} faces"
-        if has_faces(data)
-        else f"{count:,} points"
-    )
 
 
 def gain(noisy: Data, result: Data, truth: Data | None) -> str:

@@ -13,8 +13,8 @@ from permutogeo.data._obj import GROUPS
 from permutogeo.data._obj import WORDS as OBJ_WORDS
 from permutogeo.transforms import RepairMesh
 
-READABLE = (*meshes.READERS, *clouds.READERS)
-WRITABLE = (*meshes.WRITERS, *clouds.WRITERS)
+READABLE = tuple(dict.fromkeys([*meshes.READERS, *clouds.READERS]))
+WRITABLE = tuple(dict.fromkeys([*meshes.WRITERS, *clouds.WRITERS]))
 # Attributes by which a file names others, relative to its own folder.
 REFERENCES = ("material_library", "texture_files")
 # What formats hold of what a mesh may have; those that are not here hold all numbers.
@@ -39,9 +39,25 @@ def has_faces(data: Data) -> bool:
 
 def read(path: Path) -> Data:
     """A mesh, or a cloud where there are no faces; a damaged one is mended with a warning."""
+    if not path.exists():
+        raise FileNotFoundError(f"'{path}': Expected a file or folder (there is none of that name)")
     suffix = suffix_of(path, READABLE)
     reader = from_mesh if suffix in meshes.READERS else from_point_cloud
     return RepairMesh()(reader(path, dtype=None, check=False))
+
+
+def plural(count: int, one: str, several: str) -> str:
+    """How many there are, in words that fit."""
+    return f"{count:,} {one if count == 1 else several}"
+
+
+def size(data: Data) -> str:
+    """How much there is."""
+    count = len(data["pos"])
+    if not has_faces(data):
+        return plural(count, "point", "points")
+    faces = plural(data["face"].size(1), "face", "faces")
+    return f"{plural(count, 'vertex', 'vertices')}, {faces}"
 
 
 def check_target(data: Data, path: Path) -> list[str]:

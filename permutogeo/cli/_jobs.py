@@ -8,6 +8,9 @@ from pathlib import Path
 from permutogeo.cli._geometry import READABLE, WRITABLE
 from permutogeo.data._files import suffix_of
 
+# What a folder may hold beside meshes and clouds; such a file counts where it is named.
+ANYTHING = (".txt", ".npy", ".npz")
+
 
 @dataclass(frozen=True)
 class Job:
@@ -32,11 +35,13 @@ class Job:
 
 def files_in(folder: Path, *, deep: bool = False) -> list[Path]:
     """The meshes and clouds of a folder, by name."""
+    kinds = [suffix for suffix in READABLE if suffix not in ANYTHING]
     found = [p for p in (folder.rglob("*") if deep else folder.iterdir()) if p.is_file()]
-    found = [path for path in found if path.suffix.lower() in READABLE]
+    found = [path for path in found if path.suffix.lower() in kinds]
     if not found:
-        expected = ", ".join(dict.fromkeys(READABLE))
-        raise ValueError(f"Expected files of the kinds {expected} in '{folder}' (found none)")
+        raise ValueError(
+            f"Expected files of the kinds {', '.join(kinds)} in '{folder}' (found none)"
+        )
     return sorted(found)
 
 

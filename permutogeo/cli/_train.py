@@ -49,6 +49,7 @@ def denoise(
     with kind_errors():
         from dataclasses import replace
 
+        from permutogeo.cli._geometry import plural
         from permutogeo.cli._jobs import check_file, files_in
         from permutogeo.models import MeshDenoiser
         from permutogeo.train.denoising import FINE_TUNING, save_denoiser, train_denoiser
@@ -60,7 +61,8 @@ def denoise(
         if steps is not None:
             settings = replace(settings, steps=steps)
         meshes = _read_meshes(files_in(data, deep=True) if data.is_dir() else [data])
-        typer.echo(f"{len(meshes)} meshes to learn from, {settings.steps} steps for each stage")
+        number = plural(len(meshes), "mesh", "meshes")
+        typer.echo(f"{number} to learn from, {settings.steps} steps for each stage")
         trained = train_denoiser(meshes, model, settings, log=typer.echo)
         save_denoiser(trained, output)
         _compare(meshes, model, trained)

@@ -9,8 +9,24 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from permutogeo._edges import edges, mean_edge_length, unique_pairs
+
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
+
+__all__ = [
+    "corner_angles",
+    "corner_sums",
+    "edges",
+    "face_geometry",
+    "face_graph",
+    "face_vectors",
+    "mean_edge_length",
+    "refresh",
+    "unique_pairs",
+    "unit",
+    "vertex_normals",
+]
 
 
 def unit(vectors: Tensor) -> Tensor:
@@ -56,29 +72,6 @@ def vertex_normals(pos: Tensor, face: Tensor, weight: str = "area") -> Tensor:
         corner = corner * corner_angles(pos, face).unsqueeze(-1)
     total = torch.zeros_like(pos).index_add(0, face.reshape(-1), corner.reshape(-1, 3))
     return unit(total)
-
-
-def unique_pairs(index: Tensor) -> Tensor:
-    """Each pair of different vertices once, whatever its direction: ``[2, E]``, lower first."""
-    index = index[:, index[0] != index[1]].sort(dim=0).values
-    if index.numel() == 0:
-        return index
-    base = int(index.max()) + 1
-    key = torch.unique(index[0] * base + index[1])  # much faster than unique columns
-    return torch.stack([key // base, key % base])
-
-
-def edges(face: Tensor) -> Tensor:
-    """Each edge once, ``[2, E]`` with the lower index first."""
-    return unique_pairs(torch.cat([face[[0, 1]], face[[1, 2]], face[[2, 0]]], dim=1))
-
-
-def mean_edge_length(pos: Tensor, face: Tensor) -> Tensor:
-    """The mean over all edges, each counted once; 0 for a mesh without."""
-    start, end = edges(face)
-    if len(start) == 0:
-        return pos.new_zeros(())
-    return torch.linalg.vector_norm(pos[start] - pos[end], dim=-1).mean()
 
 
 def corner_sums(face: Tensor, num_points: int) -> csr_matrix:

@@ -98,22 +98,30 @@ def isomap(pos: Array, index: NDArray[np.int64], dim: int, landmarks: int) -> Ar
     number, label = connected_components(graph, directed=False)
     if number == 1:
         return _embed(graph, pos, dim, landmarks)
+    return _embed_each(graph, pos, label, dim, landmarks)
+
+
+def _embed_each(
+    graph: csr_matrix, pos: Array, label: NDArray[np.int32], dim: int, landmarks: int
+) -> Array:
+    """The components, which ``label`` numbers, side by side."""
     size = np.bincount(label)
-    rank = np.empty(number, np.int64)  # the largest component is number 0
-    rank[np.argsort(-size, kind="stable")] = np.arange(number)
+    rank = np.empty(len(size), np.int64)  # the largest component is number 0
+    rank[np.argsort(-size, kind="stable")] = np.arange(len(size))
     order = np.argsort(rank[label], kind="stable")
     graph = graph[order][:, order]  # now each component is a range of rows
-    ends = np.cumsum(np.sort(size)[::-1])
+    size = np.sort(size)[::-1]
+    ends = np.cumsum(size)
     out = np.zeros((len(pos), dim))
     width = 0.0
-    for start, end in zip(ends - np.sort(size)[::-1], ends, strict=True):
+    for start, end in zip(ends - size, ends, strict=True):
         if end - start == 1:
             break  # all that follow are single vertices
         rows = order[start:end]
         out[rows] = _embed(graph[start:end, start:end], pos[rows], dim, landmarks)
         width = max(width, float(np.ptp(out[rows], axis=0).max()))
     cell = SPACING * width or float(np.ptp(pos, axis=0).max()) or 1.0
-    return out + cell * _grid(number, dim)[rank[label]]
+    return out + cell * _grid(len(size), dim)[rank[label]]
 
 
 def _graph(pos: Array, index: NDArray[np.int64]) -> csr_matrix:

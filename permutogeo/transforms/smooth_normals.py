@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
@@ -64,13 +65,7 @@ class SmoothNormals(BaseTransform):
         pos, face = require_mesh(self, data)
         if self.keep is not None:
             data[self.keep] = pos
-        moved = pos.detach().cpu().double()  # small steps, many times
-        corner = face.cpu()
-        near = face_graph(corner, len(pos), 1 if self.neighbors == "vertex" else 2)
-        around = corner_sums(corner, len(pos))
-        for _ in range(self.iterations):
-            moved = _step(moved, corner, near, around)
-        data.pos = moved.to(pos.device, pos.dtype)
+        data.pos = smoothed(pos, face, self.iterations, self.neighbors)
         refresh(data)
         return data
 
@@ -79,6 +74,25 @@ class SmoothNormals(BaseTransform):
             f"{type(self).__name__}(iterations={self.iterations}, "
             f"neighbors='{self.neighbors}', keep={self.keep!r})"
         )
+
+
+def smoothed(
+    pos: Tensor,
+    face: Tensor,
+    iterations: int,
+    neighbors: str = "vertex",
+    on_step: Callable[[int], None] | None = None,
+) -> Tensor:
+    """Positions after so many steps of smoothing; ``on_step`` hears how many are done."""
+    moved = pos.detach().cpu().double()  # small steps, many times
+    corner = face.cpu()
+    near = face_graph(corner, len(pos), 1 if neighbors == "vertex" else 2)
+    around = corner_sums(corner, len(pos))
+    for done in range(1, iterations + 1):
+        moved = _step(moved, corner, near, around)
+        if on_step is not None:
+            on_step(done)
+    return moved.to(pos.device, pos.dtype)
 
 
 def _step(pos: Tensor, face: Tensor, near: csr_matrix, around: csr_matrix) -> Tensor:

@@ -80,4 +80,6 @@ def look(panels: Sequence[Panel], up: str, view: tuple[float, float] | None, cal
     planes = [project(panel.pos, rotation)[0] for panel in panels]
     low = np.min([plane.min(axis=0) for plane in planes], axis=0)
     high = np.max([plane.max(axis=0) for plane in planes], axis=0)
-    return Camera(rotation, (low + high) / 2, np.maximum((high - low) / 2, LEAST_HALF))
+    reach = max(panel.radius for panel in panels) / (DISTANCE - 1.0)  # of a disc in the front
+    half = np.maximum((high - low) / 2 + reach, LEAST_HALF)
+    return Camera(rotation, (low + high) / 2, half)

@@ -15,14 +15,6 @@ BEYOND_SCALE = 0.01
 ROUND = (1, 1.2, 1.6, 2, 2.4, 3, 4, 5, 6, 8, 10)
 
 
-def mean_edge(pos: Array, face: Array) -> float:
-    """The mean length over all edges, each counted once."""
-    pairs = np.sort(np.concatenate([face[:, [0, 1]], face[:, [1, 2]], face[:, [2, 0]]]), axis=1)
-    key = np.unique(pairs[:, 0].astype(np.int64) * len(pos) + pairs[:, 1])
-    lengths = np.linalg.norm(pos[key // len(pos)] - pos[key % len(pos)], axis=1)
-    return float(lengths[lengths > 0].mean()) if (lengths > 0).any() else 0.0
-
-
 def mean_spacing(pos: Array) -> float:
     """The mean distance of a point to its nearest neighbor elsewhere."""
     if len(pos) < 2:

@@ -10,7 +10,6 @@ import numpy as np
 
 from permutogeo.data._fields import Array
 from permutogeo.viz._panels import Panel
-from permutogeo.viz._render import POINT_RADIUS
 from permutogeo.viz._scene import Scene
 from permutogeo.viz.colors import error_ramp
 
@@ -63,7 +62,7 @@ def _add_panel(pack: Pack, number: int, panel: Panel, scale_end: float) -> dict[
     if panel.normal is not None:
         normal = np.rint(127 * panel.normal).astype(np.int8)
         names["normal"] = pack.add(f"normal{number}", normal)
-        names["diameter"] = 2 * POINT_RADIUS * panel.spacing
+        names["diameter"] = 2 * panel.radius
     if panel.error is not None:
         level = np.rint(255 * np.minimum(panel.error / scale_end, 1.0)).astype(np.uint8)
         names["error"] = pack.add(f"error{number}", level)

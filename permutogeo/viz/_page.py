@@ -74,7 +74,7 @@ def _section(heading: str, head: str, rows: list[str]) -> str:
     return f"<section><h2>{escape(heading)}</h2>\n{table}</section>"
 
 
-def number_table(rows: Mapping[str, Mapping[str, Any]]) -> str:
+def number_table(rows: Mapping[str, Mapping[str, Any]], heading: str = "Numbers") -> str:
     """A table with a row for each name; the columns are the names within the rows."""
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
     head = "".join(f'<th scope="col" class="number">{escape(str(name))}</th>' for name in columns)
@@ -84,7 +84,7 @@ def number_table(rows: Mapping[str, Mapping[str, Any]]) -> str:
         + "</tr>"
         for name, row in rows.items()
     ]
-    return _section("Numbers", f"<thead><tr><th></th>{head}</tr></thead>", lines)
+    return _section(heading, f"<thead><tr><th></th>{head}</tr></thead>", lines)
 
 
 def setting_table(settings: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from permutogeo.viz._limit import coarser, sample
 
 MOST_PANELS = 8
 NEIGHBORS = 12
+DISC_RADIUS = 1.2  # in spacings
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Panel:
     error_mean: float = 0.0  # of the whole
     error_max: float = 0.0
     spacing: float = 0.0  # between the points of a cloud
+
+    @property
+    def radius(self) -> float:
+        """Of the discs that points are drawn as; 0 for a mesh."""
+        return DISC_RADIUS * self.spacing
 
     @property
     def is_reduced(self) -> bool:

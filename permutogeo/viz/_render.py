@@ -14,7 +14,6 @@ from permutogeo.viz._shade import BACK, SOFTNESS, shade
 
 MARGIN = 0.92  # the part of the image that the scene fills
 OVERSAMPLING = 2
-POINT_RADIUS = 1.2  # in spacings
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def draw(panel: Panel, camera: Camera, size: Size) -> Drawing:
     screen, inverse, scale = _on_screen(panel, camera, size)
     if panel.face is None:
         assert panel.normal is not None  # a cloud in its frame has them
-        radius = np.maximum(POINT_RADIUS * panel.spacing * scale * inverse, OVERSAMPLING)
+        radius = np.maximum(panel.radius * scale * inverse, OVERSAMPLING)
         pixel, point = draw_points(screen, inverse, radius, size)
         light = shade(panel.normal, camera.rotation)[point]
         return Drawing(size, pixel, point[:, None], np.ones((len(point), 1)), light)

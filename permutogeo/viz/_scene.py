@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import torch
 from torch_geometric.data import Data
 
-from permutogeo.viz._error import distances, mean_edge, mean_spacing, scale_end
+from permutogeo._edges import mean_edge_length
+from permutogeo.viz._error import distances, mean_spacing, scale_end
 from permutogeo.viz._panels import Panel, framed, read_panels, reduced
 
 TRUTH = "ground truth"
@@ -32,6 +34,11 @@ class Scene:
     def has_colors(self) -> bool:
         """Whether a mesh brings colors of its own."""
         return any(panel.color is not None for panel in self.panels)
+
+    @property
+    def word(self) -> str:
+        """What a vertex has: an error, or without the truth no more than a displacement."""
+        return "displacement" if self.measure.startswith("Displacement") else "error"
 
     @property
     def unit_text(self) -> str:
@@ -59,17 +66,21 @@ def _measured(panel: Panel, target: Panel, unit: float) -> Panel:
     return replace(panel, error=error, error_mean=mean, error_max=largest)
 
 
+def _unit(target: Panel) -> tuple[str, float]:
+    """What errors are counted in, and how long it is."""
+    if target.face is None:
+        return "mean spacing", mean_spacing(target.pos) or 1.0
+    pos, face = torch.from_numpy(target.pos), torch.from_numpy(target.face.T)
+    return "mean edge", float(mean_edge_length(pos, face)) or 1.0
+
+
 def make_scene(meshes: Mapping[str, Data], error: str | None, max_faces: int, caller: str) -> Scene:
     """Read, check, measure, reduce and frame what is to be shown."""
     if max_faces < 1:
         raise ValueError(f"{caller}: Expected 'max_faces' >= 1 (got {max_faces})")
     panels = read_panels(meshes, caller)
     target, measure = _reference(panels, error, caller)
-    if target.face is None:
-        unit, length = "mean spacing", mean_spacing(target.pos)
-    else:
-        unit, length = "mean edge", mean_edge(target.pos, target.face)
-    length = length or 1.0
+    unit, length = _unit(target)
     panels = [_measured(panel, target, length) for panel in panels]
     end = scale_end([panel.error for panel in panels if panel.error is not None])
     return Scene(tuple(framed(reduced(panels, max_faces))), measure, unit, length, end)

@@ -14,6 +14,7 @@ from permutogeo.viz.colors import error_ramp
 PAPER = (255, 255, 255)
 GROUND = (244, 245, 247)
 RULE = (220, 223, 228)
+LEAST_SIZE = 0.7  # of letters in a table, where names are long
 
 
 class Sheet:
@@ -96,12 +97,22 @@ class Sheet:
             for panel in self.scene.panels
             if panel.error is not None
         ]
-        step = max(_text.width(text, self.small) for row in rows for text in row[1:]) + self.small
+        size, step = _table_size(rows, self.small, room)
         for name, *numbers in rows:
-            name = _text.fitted(name, self.small, room - 2 * step)
-            self.write(x, y, name, self.small)
+            self.write(x, y, _text.fitted(name, size, room - 2 * step), size)
             for number, right in zip(numbers, (room - step, room), strict=True):
-                left = x + right - _text.width(number, self.small)
-                self.write(left, y, number, self.small, _text.INK if name else _text.FAINT)
+                left = x + right - _text.width(number, size)
+                self.write(left, y, number, size, _text.INK if name else _text.FAINT)
             y += round(1.7 * self.small)
             self.pen.line((x, y - 0.3 * self.small, x + room, y - 0.3 * self.small), fill=RULE)
+
+
+def _table_size(rows: list[tuple[str, str, str]], size: int, room: int) -> tuple[int, float]:
+    """How large letters may be for the names to fit, and how wide a column of numbers is then."""
+    least = round(LEAST_SIZE * size)
+    while True:
+        step = max(_text.width(text, size) for row in rows for text in row[1:]) + size
+        names = max(_text.width(row[0], size) for row in rows)
+        if names <= room - 2 * step or size <= least:
+            return size, step
+        size -= 1

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from permutogeo.data._fields import Array, as_array
-from permutogeo.data._files import replacing, suffix_of
-from permutogeo.data._pixels import load_pixels
 from permutogeo.viz import _text
+from permutogeo.viz._image import check_path, color_pixels, to_picture, written
 from permutogeo.viz.colors import palette
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 PAPER = (255, 255, 255)
-
-
-def _color_pixels(image: Any) -> Array:
-    """The image as RGB ``[H, W, 3]`` in [0, 1], without alpha; gray is repeated."""
-    pixels = load_pixels(image).cpu().numpy()
-    if pixels.shape[2] not in (1, 2, 3, 4):
-        raise ValueError(f"overlay: Expected an image of 1 to 4 channels (got {pixels.shape[2]})")
-    pixels = pixels[..., :3] if pixels.shape[2] >= 3 else pixels[..., :1].repeat(3, axis=2)
-    return np.clip(pixels, 0.0, 1.0).astype(np.float64)
 
 
 def _check_labels(labels: Any, shape: tuple[int, ...], opacity: float) -> Array:
@@ -130,9 +118,8 @@ def overlay(
         >>> overlay(np.ones((64, 96, 3)), labels, legend=False).size
         (96, 64)
     """
-    if path is not None:
-        suffix_of(Path(path), SUFFIXES)
-    pixels = _color_pixels(image)
+    check_path(path)
+    pixels = color_pixels(image, "overlay")
     index = _check_labels(labels, pixels.shape[:2], opacity)
     present = [int(label) for label in np.unique(index) if label != void]
     colors = palette(max(present, default=-1) + 1)
@@ -141,14 +128,7 @@ def overlay(
     painted[known] += opacity * (colors[index[known]] / 255.0 - painted[known])
     edge = _boundaries(index, known, max(1, round(max(index.shape) / 400)))
     painted[edge] = 0.15 * painted[edge] + 0.85
-
-    from PIL import Image
-
-    picture = Image.fromarray(np.rint(255 * painted).astype(np.uint8))
+    picture = to_picture(painted)
     if legend and present:
         picture = _with_legend(picture, [_name(names, i) for i in present], colors[present])
-    if path is None:
-        return picture
-    with replacing(Path(path)) as temporary:
-        picture.save(temporary)
-    return Path(path)
+    return written(picture, path)

@@ -23,6 +23,7 @@ from permutogeo.viz._scene import Scene, make_scene
 from permutogeo.viz.colors import CLAY, ERROR_STOPS
 
 ONE_ROW = 5  # more panels stand in two rows
+SCRIPTS = ("_shaders.js", "_viewer.js", "_controls.js")
 
 
 def _light() -> dict[str, Any]:
@@ -52,13 +53,13 @@ def _description(scene: Scene, camera: Camera) -> tuple[str, str]:
     return as_json(description), geometry
 
 
-def _figure(panel: Panel) -> str:
+def _figure(panel: Panel, word: str) -> str:
     lines = [panel.counts]
     if panel.is_reduced:
         drawn = len(panel.pos) if panel.face is None else len(panel.face)
         lines.append(f"too large for a page: drawn with {drawn:,}")
     if panel.error is not None:
-        lines.append(f"error: mean {panel.error_mean:.3f}, largest {panel.error_max:.3f}")
+        lines.append(f"{word}: mean {panel.error_mean:.3f}, largest {panel.error_max:.3f}")
     caption = "<br>".join(escape(line) for line in lines)
     name = escape(panel.name)
     return (
@@ -68,13 +69,17 @@ def _figure(panel: Panel) -> str:
 
 
 def _modes(scene: Scene) -> str:
-    names = ["shape"] + ["error"] * scene.has_errors + ["color"] * scene.has_colors
+    names = {"shape": "Shape"}
+    if scene.has_errors:
+        names["error"] = scene.word.capitalize()
+    if scene.has_colors:
+        names["color"] = "Color"
     if len(names) == 1:
         return ""
     labels = [
         f'<label><input type="radio" name="mode" value="{name}"'
-        f"{' checked' if name == 'shape' else ''}>{name.capitalize()}</label>"
-        for name in names
+        f"{' checked' if name == 'shape' else ''}>{label}</label>"
+        for name, label in names.items()
     ]
     return f"<fieldset>{''.join(labels)}</fieldset>"
 
@@ -90,28 +95,24 @@ def _legend(scene: Scene) -> str:
     )
 
 
-def _page(
-    scene: Scene,
-    camera: Camera,
-    title: str,
-    numbers: Mapping[str, Mapping[str, Any]],
-    settings: Mapping[str, Any],
-) -> str:
+def _style(scene: Scene, camera: Camera) -> str:
     ramp = ", ".join(f"#{stop}" for stop in ERROR_STOPS)
     count = len(scene.panels)
     columns = count if count <= ONE_ROW else math.ceil(count / 2)
     # Views are as wide or as high as the scene, within what turning it may need.
     aspect = min(max(float(camera.half[0] / camera.half[1]), 0.5), 1.4)
     choices = {"ramp": ramp, "columns": str(columns), "aspect": f"{aspect:.3f}"}
-    style = fill(file_text("_report.css"), choices)
-    script = file_text("_shaders.js") + file_text("_viewer.js")
+    return fill(file_text("_report.css"), choices)
+
+
+def _page(scene: Scene, camera: Camera, title: str, tables: list[str]) -> str:
+    style, script = _style(scene, camera), "".join(map(file_text, SCRIPTS))
     description, geometry = _description(scene, camera)
-    tables = [number_table(numbers)] * bool(numbers) + [setting_table(settings)] * bool(settings)
     values = {
         "title": escape(title),
         "modes": _modes(scene),
-        "panels": "\n".join(_figure(panel) for panel in scene.panels),
-        "error_key": ", E to see errors" if scene.has_errors else "",
+        "panels": "\n".join(_figure(panel, scene.word) for panel in scene.panels),
+        "error_key": f", E to see {scene.word}s" if scene.has_errors else "",
         "legend": _legend(scene),
         "tables": "\n".join(tables),
         "version": __version__,
@@ -181,7 +182,10 @@ def mesh_report(
     suffix_of(path, (".html", ".htm"))
     scene = make_scene(meshes, error, max_faces, "mesh_report")
     camera = look(scene.panels, up, view, "mesh_report")
-    page = _page(scene, camera, title, numbers or {}, settings or {})
+    tables = [number_table(numbers)] if numbers else []
+    if settings:
+        tables.append(setting_table(settings))
+    page = _page(scene, camera, title, tables)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
     return path

@@ -9,9 +9,7 @@ from torch_geometric.loader import DataLoader
 from permutogeo.datasets import SharpShapes
 from permutogeo.datasets._contour import contour
 from permutogeo.datasets._patchwork import CORNER, CREASE, Edges, Tangled, quality, value_and_slope
-from permutogeo.datasets._sharp_recipes import RECIPES
-from permutogeo.datasets._solid_mesh import check, mesh_of
-from permutogeo.datasets._solids import (
+from permutogeo.datasets._primitives import (
     ball,
     blended,
     box,
@@ -26,6 +24,8 @@ from permutogeo.datasets._solids import (
     turned,
     twisted,
 )
+from permutogeo.datasets._sharp_recipes import RECIPES
+from permutogeo.datasets._solid_mesh import check, mesh_of
 
 TURN = trimesh.transformations.rotation_matrix(1.0, [1, 2, 3])[:3, :3]
 SMALL = (600, 900)

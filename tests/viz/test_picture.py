@@ -9,7 +9,8 @@ from permutogeo.viz._camera import DISTANCE, look
 from permutogeo.viz._render import MARGIN, draw
 from permutogeo.viz._scene import make_scene
 from permutogeo.viz._shade import BACK
-from permutogeo.viz._sheet import GROUND, Sheet
+from permutogeo.viz._sheet import GROUND, Sheet, _table_size
+from permutogeo.viz._text import width
 
 
 def panels_of(path, meshes, size):
@@ -86,6 +87,14 @@ def test_clouds_and_colors(make_ball, tmp_path):
     assert middle[0] > 3 * middle[1]
 
 
+def test_discs_of_a_coarse_cloud_stay_within_the_picture(make_ball):
+    scene = make_scene({"cloud": Data(pos=make_ball(1).pos)}, None, 10**6, "x")
+    drawing = draw(scene.panels[0], look(scene.panels, "y", None, "x"), (60, 60))
+    row, column = np.divmod(drawing.pixel, drawing.size[0])
+    assert len(row) > 0.4 * 120**2
+    assert min(row.min(), column.min()) > 0 and max(row.max(), column.max()) < 119
+
+
 def test_one_mesh_has_no_errors(make_ball, tmp_path):
     path = mesh_picture(tmp_path / "one.png", {"one": make_ball()}, size=64)
     with Image.open(path) as image:
@@ -100,6 +109,14 @@ def test_long_names_and_titles(make_ball, tmp_path):
     path = mesh_picture(tmp_path / "long.png", meshes, title=name, size=64)
     with Image.open(path) as image:
         assert image.size[0] < 2 * 64 + 30
+
+
+def test_letters_of_a_table_shrink_until_names_fit():
+    rows = [("", "mean", "largest"), ("normal smoothing", "0.090", "1.003")]
+    assert _table_size(rows, 23, 900)[0] == 23
+    size, step = _table_size(rows, 23, 330)
+    assert 16 < size < 23 and width("normal smoothing", size) <= 330 - 2 * step
+    assert _table_size(rows, 23, 10)[0] == 16
 
 
 @pytest.mark.parametrize("size", [32, 33, 131])

@@ -109,6 +109,15 @@ def test_titles_numbers_and_settings(trio, tmp_path):
     assert "Distance to ground truth" in texts
 
 
+def test_no_error_without_a_truth(trio, tmp_path):
+    """What a filter changed is called a displacement: it may be right or wrong."""
+    for word, other in (("error", "displacement"), ("displacement", "error")):
+        texts = Reader(mesh_report(tmp_path / "a.html", trio)).texts
+        assert word.capitalize() in texts and other.capitalize() not in texts
+        assert any(text.startswith(f"{word}: mean ") for text in texts)
+        trio.pop("ground truth", None)
+
+
 def test_without_tables(make_ball, tmp_path):
     reader = Reader(mesh_report(tmp_path / "report.html", {"one": make_ball()}))
     assert reader.count("table") == reader.count("input") == 0

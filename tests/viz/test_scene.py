@@ -6,7 +6,6 @@ import torch
 from torch_geometric.data import Data
 
 from permutogeo.viz._camera import DISTANCE, look, project
-from permutogeo.viz._error import distances, mean_edge, mean_spacing, round_up
 from permutogeo.viz._panels import read_panels, reduced
 from permutogeo.viz._scene import make_scene
 
@@ -21,31 +20,24 @@ def arrays(data):
     return data.pos.double().numpy(), data.face.t().numpy()
 
 
-def test_mean_edge_matches_trimesh(make_ball):
+def mean_edge(data):
     trimesh = pytest.importorskip("trimesh")
-    pos, face = arrays(make_ball(noise=0.1))
-    expected = trimesh.Trimesh(pos, face, process=False).edges_unique_length.mean()
-    assert mean_edge(pos, face) == pytest.approx(expected, rel=1e-12)
-
-
-def test_mean_spacing_of_a_grid():
-    grid = np.stack(np.meshgrid(range(5), range(5), range(3)), axis=-1).reshape(-1, 3) * 0.5
-    assert mean_spacing(grid) == pytest.approx(0.5)
-    assert mean_spacing(grid[:1]) == 0
+    return trimesh.Trimesh(*arrays(data), process=False).edges_unique_length.mean()
 
 
 def test_errors_are_distances_in_mean_edges(trio):
     scene = scene_of(trio)
     noisy, clean, truth = scene.panels
-    pos, face = arrays(trio["ground truth"])
-    expected = np.linalg.norm(arrays(trio["noisy"])[0] - pos, axis=1) / mean_edge(pos, face)
+    pos, _ = arrays(trio["ground truth"])
+    edge = mean_edge(trio["ground truth"])
+    expected = np.linalg.norm(arrays(trio["noisy"])[0] - pos, axis=1) / edge
     np.testing.assert_allclose(noisy.error, expected, rtol=1e-12)
     assert noisy.error_mean == pytest.approx(expected.mean())
     assert noisy.error_max == pytest.approx(expected.max())
     assert clean.error_mean < noisy.error_mean
     assert truth.error is None
     assert scene.measure == "Distance to ground truth"
-    assert scene.unit_length == pytest.approx(mean_edge(pos, face))
+    assert scene.unit_length == pytest.approx(edge)
     assert np.quantile(expected, 0.99) <= scene.scale_end <= 2 * expected.max()
 
 
@@ -62,27 +54,9 @@ def test_a_named_reference(trio):
     assert [panel.error is None for panel in scene.panels] == [False, True, False]
 
 
-def test_other_triangles_are_compared_with_the_surface():
-    """Points above a square of two triangles: distances that are known."""
-    target = np.array([[0.0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]) + 1000
-    face = np.array([[0, 1, 2], [0, 2, 3]])
-    pos = np.array([[0.3, 0.6, 0.2], [0.5, 0.5, -0.7], [2, 0.5, 0], [-3, -4, 0], [1, 2, 1]])
-    expected = [0.2, 0.7, 1, 5, np.sqrt(2)]
-    np.testing.assert_allclose(distances(pos + 1000, None, target, face), expected, rtol=1e-5)
-
-
-def test_clouds_are_compared_with_the_nearest_point():
-    rng = np.random.default_rng(0)
-    pos, target = rng.random((40, 3)), rng.random((50, 3))
-    expected = np.linalg.norm(pos[:, None] - target, axis=2).min(axis=1)
-    np.testing.assert_allclose(distances(pos, None, target, None), expected)
-    scene = scene_of({"a": Data(pos=torch.tensor(pos)), "b": Data(pos=torch.tensor(target))})
+def test_the_unit_of_clouds():
+    scene = scene_of({"a": Data(pos=torch.rand(40, 3)), "b": Data(pos=torch.rand(50, 3))})
     assert scene.unit == "mean spacing"
-
-
-@pytest.mark.parametrize(("value", "end"), [(0, 1), (0.7, 0.8), (1, 1), (0.05, 0.05), (8.1, 10)])
-def test_the_scale_ends_at_a_round_number(value, end):
-    assert round_up(value) == pytest.approx(end)
 
 
 def test_equal_meshes_have_no_error(make_ball):
