@@ -6,7 +6,8 @@ takes the scores of a network on photographs of VOC 2012, chooses the Gaussian k
 the training part, learns free ones from there, and tests all on the validation part. A table,
 ``results.json``, the curves of training and a picture are left in the output folder. Expect 0.2
 to 0.3 points of mean IoU over the network with Gaussian kernels and 0.6 with learned ones, after
-half an hour (docs/results.md). ``--task materials`` does the same with a folder of the MINC database.
+half an hour (docs/results.md). ``--task materials`` does the same with a folder of the MINC
+database.
 """
 
 import argparse
