@@ -21,6 +21,7 @@ BENCHMARKS = {
     "memory": ("limits", "memory"),
     "startup": ("limits", "startup"),
     "operators": ("operators", "operators"),
+    "denoising": ("denoising", "denoising"),
 }
 
 

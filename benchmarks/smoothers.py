@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,32 +27,41 @@ def open3d_smoothers(mesh: Data, steps: tuple[int, ...]) -> Iterator[tuple[str, 
     }
     for name, smooth in filters.items():
         for count in steps:
-            yield (
-                f"Open3D {name} x{count}",
-                lambda smooth=smooth, count=count: torch.from_numpy(
-                    np.asarray(smooth(count).vertices).copy()
-                ),
-            )
+            yield f"Open3D {name} x{count}", partial(_vertices, partial(smooth, count))
 
 
 def trimesh_smoothers(mesh: Data, steps: tuple[int, ...]) -> Iterator[tuple[str, Smoother]]:
-    """Laplacian, Taubin and Humphrey, with one operator for all."""
+    """Taubin and Humphrey, with one operator for all."""
     import trimesh
 
     start = to_mesh(mesh)
     operator = trimesh.smoothing.laplacian_calculation(start)
-    filters = {
+    filters: dict[str, tuple[str, dict[str, float]]] = {
         "Taubin .5 .53": ("filter_taubin", {"lamb": 0.5, "nu": 0.53}),
         "Humphrey .1 .5": ("filter_humphrey", {"alpha": 0.1, "beta": 0.5}),
         "Humphrey .02 .3": ("filter_humphrey", {"alpha": 0.02, "beta": 0.3}),
     }
     for name, (function, options) in filters.items():
         for count in steps:
+            settings = {**options, "iterations": count, "laplacian_operator": operator}
+            yield f"trimesh {name} x{count}", partial(_smoothed, start, function, settings)
 
-            def smooth(function=function, options=options, count=count) -> torch.Tensor:
-                moved = start.copy()
-                apply = getattr(trimesh.smoothing, function)
-                apply(moved, iterations=count, laplacian_operator=operator, **options)
-                return torch.from_numpy(np.asarray(moved.vertices).copy())
 
-            yield f"trimesh {name} x{count}", smooth
+def default_smoothers(mesh: Data) -> Iterator[tuple[str, Smoother]]:
+    """Each library's own settings: one iteration in Open3D, ten in trimesh."""
+    geometry, start = to_mesh(mesh, kind="open3d"), to_mesh(mesh)
+    yield "Open3D Laplacian", partial(_vertices, geometry.filter_smooth_laplacian)
+    yield "Open3D Taubin", partial(_vertices, geometry.filter_smooth_taubin)
+    for name in ("laplacian", "taubin", "humphrey"):
+        yield f"trimesh {name.capitalize()}", partial(_smoothed, start, f"filter_{name}", {})
+
+
+def _vertices(smooth: Callable[[], Any]) -> torch.Tensor:
+    return torch.from_numpy(np.array(smooth().vertices))
+
+
+def _smoothed(start: Any, function: str, settings: dict[str, Any]) -> torch.Tensor:
+    """The vertices of a copy that trimesh smooths in place."""
+    import trimesh
+
+    return _vertices(lambda: getattr(trimesh.smoothing, function)(start.copy(), **settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Protocol
 
 import torch
@@ -11,10 +12,10 @@ from torch import Tensor
 from permutogeo.models._normal_filter import Surface
 
 # Steps of plain smoothing, from a little to much.
-SMOOTHING = (3, 10, 30)
+SMOOTHING = (3, 12, 50)
 # Steps of the update of positions between stages.
 STEPS = 12
-# The unit of the noise, in radians, and the least that is told apart.
+# The unit of the noise, in radians or edge lengths, and the least that is told apart.
 NOISE_UNIT, LEAST_NOISE = 0.35, 0.002
 
 
@@ -32,6 +33,9 @@ class Pieces(Protocol):
     def measure(self, pos: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Normals ``[N, 3]``, centers ``[N, 3]`` and areas ``[N]`` of the pieces."""
 
+    def breadth(self, pos: Tensor) -> Tensor:
+        """How wide the pieces are where they are thinnest, ``[N]``."""
+
     def neighbors(self) -> Tensor:
         """Pairs of pieces side by side, ``[2, P]``."""
 
@@ -44,36 +48,50 @@ class Pieces(Protocol):
 
 def begin(pieces: Pieces, pos: Tensor) -> Surface:
     """The surface as it was measured, at positions ``[V, 3]`` in units of its spacing."""
-    measured, _, measured_area = pieces.measure(pos)
-    smooth = []
-    for steps in SMOOTHING:
-        smooth.append(pieces.measure(pieces.smooth(pos, steps))[0])
-    normal, center, area = pieces.measure(pieces.smooth(pos, SMOOTHING[0]))
+    measured, start, measured_area = pieces.measure(pos)
+    smoothed = [pieces.smooth(pos, SMOOTHING[0])]
+    for before, steps in pairwise(SMOOTHING):
+        smoothed.append(pieces.smooth(smoothed[-1], steps - before))
+    normal, center, area = pieces.measure(smoothed[0])
+    way = ((center - start) * normal).sum(dim=1).abs()
     return Surface(
         center=center,
         shape=normal,
         area=_relative(area),
+        breadth=pieces.breadth(smoothed[0]),
         measured=measured,
+        measured_center=start,
         measured_area=_relative(measured_area),
-        smooth=torch.stack(smooth, 1),
+        smooth=torch.stack([normal, *(pieces.measure(each)[0] for each in smoothed[1:])], 1),
         estimate=normal,
-        noise=estimate_noise(measured, pieces.neighbors()),
+        noise=torch.stack([estimate_noise(measured, pieces.neighbors()), _typical(way)]),
     )
 
 
 def advance(pieces: Pieces, pos: Tensor, surface: Surface, estimate: Tensor) -> Surface:
     """The surface after a stage that estimates these normals: cleared of noise by them."""
-    normal, center, area = pieces.measure(pieces.fit(pos, estimate, STEPS))
-    return replace(surface, center=center, shape=normal, area=_relative(area), estimate=estimate)
+    cleared = pieces.fit(pos, estimate, STEPS)
+    normal, center, area = pieces.measure(cleared)
+    return replace(
+        surface,
+        center=center,
+        shape=normal,
+        area=_relative(area),
+        breadth=pieces.breadth(cleared),
+        estimate=estimate,
+    )
 
 
 def estimate_noise(normal: Tensor, pairs: Tensor) -> Tensor:
     """Logarithm of the median angle between the normals of neighbors."""
-    if pairs.numel() == 0:
-        return normal.new_tensor(LEAST_NOISE / NOISE_UNIT).log()
     chord = torch.linalg.vector_norm(normal[pairs[0]] - normal[pairs[1]], dim=1)
-    angle = 2 * torch.asin((chord / 2).clamp(max=1)).median()
-    return (angle.clamp(min=LEAST_NOISE) / NOISE_UNIT).log()
+    return _typical(2 * torch.asin((chord / 2).clamp(max=1)))
+
+
+def _typical(size: Tensor) -> Tensor:
+    """Logarithm of the median."""
+    middle = size.median() if size.numel() else size.new_zeros(())
+    return (middle.clamp(min=LEAST_NOISE) / NOISE_UNIT).log()
 
 
 def _relative(area: Tensor) -> Tensor:

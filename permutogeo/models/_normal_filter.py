@@ -11,9 +11,13 @@ from torch import Tensor
 
 from permutogeo.lattice import Lattice
 
-# Rows that are mixed at a time, so that what grows with the square of the candidates stays small.
-CHUNK = 2**16
+# Rows that are mixed at a time: what grows with the square of the candidates stays in the cache.
+CHUNK = 2**12
 TINY = 1e-12
+# What is known of a piece by itself, and of the noise.
+NUM_OWN = 6
+# The least area and breadth that are told apart.
+LEAST_SIZE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -24,18 +28,22 @@ class Surface:
         center: Where they are now, ``[N, 3]``.
         shape: Their normals as they lie now, ``[N, 3]``.
         area: Their areas now, ``[N]``; the mean is 1.
+        breadth: How wide they are now where they are thinnest, ``[N]``.
         measured: Their normals in the input, ``[N, 3]``.
+        measured_center: Where they are in the input, ``[N, 3]``.
         measured_area: Their areas in the input, ``[N]``; the mean is 1.
         smooth: Their normals where the input's positions are smoothed, more and more,
             ``[N, S, 3]``.
         estimate: Their normals as the last stage would have them, ``[N, 3]``.
-        noise: Logarithm of the estimated noise, a number.
+        noise: Logarithms of the estimated noise of normals and of positions, ``[2]``.
     """
 
     center: Tensor
     shape: Tensor
     area: Tensor
+    breadth: Tensor
     measured: Tensor
+    measured_center: Tensor
     measured_area: Tensor
     smooth: Tensor
     estimate: Tensor
@@ -62,8 +70,8 @@ class NormalStage(torch.nn.Module):
     Each pair of bandwidths :math:`(a, b)` gives means of the measured normals and of the present
     ones, weighted by area, over the lattice of features :math:`(\mathbf{c} / a, \mathbf{n} / b)`,
     or :math:`\mathbf{c} / a` alone. A perceptron sees what rotations leave as it is (products of
-    candidates, lengths of the means, masses, offsets of the mean positions, the noise) and gives a
-    weight for each candidate:
+    candidates, lengths of the means, masses, offsets of the mean positions, the size and the way of
+    the piece itself, the noise) and gives a weight for each candidate:
 
     .. math::
         \mathbf{n}^{\prime}_i = \frac{\sum_k \alpha_{ik} \mathbf{m}_{ik}}
@@ -90,7 +98,7 @@ class NormalStage(torch.nn.Module):
         self.hidden_channels = hidden_channels
         self.num_candidates = 3 + num_smooth + 2 * len(self.bandwidths)
         pairs = self.num_candidates * (self.num_candidates - 1) // 2
-        self.num_inputs = pairs + 5 * len(self.bandwidths) + 1
+        self.num_inputs = pairs + 5 * len(self.bandwidths) + NUM_OWN
         self.register_buffer("mean", torch.zeros(self.num_inputs))
         self.register_buffer("scale", torch.ones(self.num_inputs))
         self.lins = torch.nn.ModuleList(
@@ -116,10 +124,12 @@ class NormalStage(torch.nn.Module):
 
     def forward(self, surface: Surface) -> Tensor:
         """The normals ``[N, 3]`` that this stage estimates."""
-        candidates = self.candidates(surface)
-        starts = range(0, len(candidates), CHUNK)
-        parts = [self.mix(candidates[start : start + CHUNK]) for start in starts]
-        return torch.cat(parts) if parts else surface.measured
+        return self.mix_all(self.candidates(surface))
+
+    def mix_all(self, candidates: Candidates) -> Tensor:
+        """As :meth:`mix`, chunk by chunk."""
+        starts = range(0, max(1, len(candidates)), CHUNK)
+        return torch.cat([self.mix(candidates[start : start + CHUNK]) for start in starts])
 
     @torch.no_grad()
     def candidates(self, surface: Surface) -> Candidates:
@@ -144,16 +154,17 @@ class NormalStage(torch.nn.Module):
         level = torch.cat(masses, 1)
         level = level - level[:, 1:2]
         along, across = _split(torch.stack(offsets, 1), surface.estimate)
-        noise = surface.noise.expand(len(level), 1)
-        scalar = torch.cat([*lengths, level, along, across, noise], 1)
+        scalar = torch.cat([*lengths, level, along, across, _own(surface)], 1)
         return Candidates(torch.stack(vectors, 1), scalar)
 
     def inputs(self, candidates: Candidates) -> Tensor:
         """What the perceptron sees, ``[N, I]``, before it is brought to mean 0 and scale 1."""
         product = candidates.vector @ candidates.vector.transpose(1, 2)
-        row, column = torch.triu_indices(self.num_candidates, self.num_candidates, 1)
+        count = self.num_candidates
+        row, column = torch.triu_indices(count, count, 1, device=product.device)
+        product = product.flatten(1).index_select(1, row * count + column)
         # The sine of half the angle rather than its cosine, which is flat where normals agree.
-        distance = (1 - product[:, row, column]).clamp(min=1e-6).sqrt()
+        distance = (1 - product).clamp(min=1e-6).sqrt()
         return torch.cat([candidates.scalar, distance], 1)
 
     def mix(self, candidates: Candidates, inputs: Tensor | None = None) -> Tensor:
@@ -180,6 +191,15 @@ def _filter(x: Tensor, feature: Tensor) -> Tensor:
     """The Gaussian sums, not divided by their weights."""
     lattice = Lattice.build(feature)
     return lattice.slice(lattice.blur(lattice.splat(x)))
+
+
+def _own(surface: Surface) -> Tensor:
+    """Sizes of each piece, its way along its normal so far, and the noise, ``[N, 6]``."""
+    sizes = torch.stack([surface.area, surface.measured_area, surface.breadth], 1)
+    moved = surface.center - surface.measured_center
+    way = (moved * surface.estimate).sum(dim=1, keepdim=True)
+    noise = surface.noise.expand(len(sizes), 2)
+    return torch.cat([sizes.clamp(min=LEAST_SIZE).log(), way, noise], 1)
 
 
 def _split(offset: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:

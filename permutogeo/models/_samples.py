@@ -52,6 +52,10 @@ class Samples:
         wrong = (normal * self._side.to(pos.dtype)).sum(dim=1, keepdim=True) < 0
         return torch.where(wrong, -normal, normal), pos, self.area.to(pos.dtype)
 
+    def breadth(self, pos: Tensor) -> Tensor:
+        """The side of a square of each sample's area, in units of the spacing."""
+        return self.area.to(pos.dtype).sqrt() / self.spacing
+
     def neighbors(self) -> Tensor:
         """Each sample with its nearest, ``[2, V]``."""
         nearest = self.index[:, :1].reshape(-1)

@@ -28,6 +28,13 @@ class Triangles:
         """Normals, centers and areas of the pieces where the vertices are at ``pos``."""
         return face_geometry(pos, self.corner)
 
+    def breadth(self, pos: Tensor) -> Tensor:
+        """The least height of each triangle."""
+        a, b, c = pos[self.corner]
+        longest = torch.stack([b - a, c - b, a - c]).square().sum(dim=2).amax(dim=0).sqrt()
+        double_area = torch.linalg.vector_norm(torch.linalg.cross(b - a, c - a), dim=1)
+        return double_area / longest.clamp(min=1e-12)
+
     def neighbors(self) -> Tensor:
         """Pairs of triangles with an edge in common, ``[2, P]``."""
         corner = self.corner

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 from torch import Tensor
 
@@ -41,6 +43,7 @@ class VertexUpdate:
         self.incidence = Incidence(vertex, ones, num_vertices, complete=True)
         count = self.incidence.splat(ones[:, :1])
         self.used, self.count = count > 0, count.clamp(min=1)
+        self._neighbors = _neighbors(corner, num_vertices)
 
     def __call__(self, pos: Tensor, normal: Tensor, iterations: int) -> Tensor:
         """Positions ``[V, 3]``, moved to fit normals ``[T, 3]`` of length 1 (or 0: no wish)."""
@@ -73,8 +76,18 @@ class VertexUpdate:
         return torch.where(touched, pos + UNFOLDING_RATE * (self._around(pos) - pos), pos)
 
     def _around(self, pos: Tensor) -> Tensor:
-        """The mean of the neighbors: twice a triangle's other corners is 3 centroids less this."""
-        return torch.where(self.used, (3 * self._mean(self.centers(pos)) - pos) / 2, pos)
+        """The mean of the neighbors, each as often as it shares a triangle."""
+        return torch.where(self.used, self._neighbors.to(pos.dtype) @ pos / (2 * self.count), pos)
 
     def _mean(self, x: Tensor) -> Tensor:
         return self.incidence.splat(x) / self.count
+
+
+def _neighbors(corner: Tensor, num_vertices: int) -> Tensor:
+    """How many triangles each two vertices share, sparse ``[V, V]``."""
+    pair = torch.cat([torch.stack([corner, corner.roll(turn, 0)]).flatten(1) for turn in (1, 2)], 1)
+    count = torch.ones(pair.size(1), device=corner.device)
+    size = (num_vertices, num_vertices)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch calls the layout a beta
+        return torch.sparse_coo_tensor(pair, count, size).coalesce().to_sparse_csr()

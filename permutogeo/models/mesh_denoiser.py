@@ -23,11 +23,11 @@ from permutogeo.transforms._require import require_mesh, require_pos, require_si
 Bandwidths = Sequence[tuple[float, float | None]]
 
 # The lattices of each stage: (position in edge lengths, normal); normals get finer as they clear.
-WIDE = ((0.7, None), (1.5, None), (3.0, None))
+WIDE = ((0.7, None), (1.5, None), (3.0, None), (5.0, None))
 BANDWIDTHS: tuple[Bandwidths, ...] = (
-    (*WIDE, (1.0, 0.5), (2.0, 0.35), (2.0, 0.7), (3.5, 0.5)),
-    (*WIDE, (1.0, 0.3), (1.5, 0.6), (2.5, 0.3), (4.0, 0.3)),
-    (*WIDE, (1.0, 0.25), (1.5, 0.5), (2.5, 0.2), (4.0, 0.2)),
+    (*WIDE, (1.0, 0.5), (2.0, 0.35), (2.0, 0.7), (4.0, 0.5)),
+    (*WIDE, (1.0, 0.3), (1.5, 0.6), (2.5, 0.3), (5.0, 0.3)),
+    (*WIDE, (1.0, 0.25), (1.5, 0.5), (2.5, 0.2), (5.0, 0.25)),
 )
 
 
@@ -63,7 +63,7 @@ class MeshDenoiser(torch.nn.Module):
         Data(pos=[4, 3], face=[3, 4])
     """
 
-    def __init__(self, bandwidths: Sequence[Bandwidths] = BANDWIDTHS, hidden_channels: int = 64):
+    def __init__(self, bandwidths: Sequence[Bandwidths] = BANDWIDTHS, hidden_channels: int = 80):
         super().__init__()
         if len(bandwidths) == 0 or any(len(stage) < 2 for stage in bandwidths):
             sizes = [len(stage) for stage in bandwidths]

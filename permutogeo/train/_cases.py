@@ -38,10 +38,10 @@ class Settings:
     batch_size: int = 4096
     copies: int = 2
     faces: int = 6000
-    samples: int = 2500
+    samples: int = 2000
     levels: tuple[float, float] = (0.03, 0.8)
     stretch: float = 1.5
-    hidden_channels: int = 64
+    hidden_channels: int = 80
     seed: int = 0
 
 

@@ -51,10 +51,13 @@ def train_denoiser(
         new = MeshDenoiser(hidden_channels=settings.hidden_channels)
     model = new if model is None else copy.deepcopy(model)
     generator = torch.Generator().manual_seed(settings.seed)
-    kinds: Any = (("faces", model.stages, mesh_case), ("points", model.point_stages, cloud_case))
-    for name, stages, make in kinds:
-        copies = list(meshes) * settings.copies
-        cases = [make(mesh, settings, generator) for mesh in copies]
+    half = (settings.copies + 1) // 2  # clouds come second
+    kinds: Any = (
+        ("faces", model.stages, mesh_case, settings.copies),
+        ("points", model.point_stages, cloud_case, half),
+    )
+    for name, stages, make, copies in kinds:
+        cases = [make(mesh, settings, generator) for mesh in list(meshes) * copies]
         for index, stage in enumerate(stages):
             angle = _train_stage(stage, cases, settings, generator, fresh)
             for case in cases:
@@ -129,6 +132,6 @@ def _samples(
 @torch.no_grad()
 def _advance(stage: NormalStage, case: Case) -> None:
     assert case.candidates is not None
-    estimate = stage.mix(case.candidates)
+    estimate = stage.mix_all(case.candidates)
     case.surface = advance(case.pieces, case.pos, case.surface, estimate)
     case.candidates = None

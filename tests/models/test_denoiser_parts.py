@@ -60,6 +60,12 @@ def test_vertex_update_unfolds():
     assert (face_geometry(moved, face)[0][:, 2] < 0.9).sum() <= 1
 
 
+def test_the_breadth_of_a_triangle_is_its_least_height():
+    pos = torch.tensor([[0.0, 0, 0], [4, 0, 0], [0, 3, 0], [2, 0, 0]])
+    pieces = Triangles(pos, torch.tensor([[0, 0], [1, 1], [2, 3]]))
+    assert pieces.breadth(pos).tolist() == pytest.approx([2.4, 0.0])
+
+
 def test_neighbors_are_those_of_trimesh():
     pos, face = icosphere(2)
     pairs = Triangles(pos, face).neighbors()
@@ -142,6 +148,23 @@ def test_a_sharp_cloud_is_denoised():
         return np.abs(np.abs(pos).max(axis=1) - 0.5).mean()
 
     assert distance(result.pos.numpy()) < 0.6 * distance(noisy)
+
+
+@pytest.mark.parametrize("level, most", [(0.05, 1.0), (0.2, 0.8), (0.5, 0.5)])
+def test_a_coarse_sharp_cloud_becomes_no_worse(level, most):
+    """Half of all points are near edges, the noise has all directions."""
+    rng = np.random.default_rng(1)
+    point, _ = trimesh.sample.sample_surface(trimesh.creation.box(), 2500, seed=0)
+    spacing = Samples(torch.from_numpy(np.array(point))).spacing
+    noisy = point + level * spacing / 3**0.5 * rng.standard_normal(point.shape)
+    result = MeshDenoiser.from_pretrained()(Data(pos=torch.from_numpy(noisy).float()))
+
+    def distance(pos):
+        beyond = np.abs(pos) - 0.5
+        outside = np.linalg.norm(beyond.clip(min=0), axis=1)
+        return (outside - beyond.max(axis=1).clip(max=0)).mean()
+
+    assert distance(result.pos.numpy()) < most * distance(noisy)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5])

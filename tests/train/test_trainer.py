@@ -55,6 +55,22 @@ def test_sgd_matches_its_formula(decay):
     assert [row["lr"] for row in rows] == [0.1, 0.1, 0.05, 0.05]
 
 
+def test_adam_matches_its_formula():
+    """Against the update of Kingma and Ba (2015), by hand, along half a wave."""
+    x, y = torch.rand(12, 3, dtype=torch.float64), torch.rand(12, 1, dtype=torch.float64)
+    model = torch.nn.Linear(3, 1, bias=False).double()
+    w = model.weight.detach().numpy().copy().ravel()
+    Trainer(model, "mse", "adam", lr=0.1, epochs=5, schedule="cosine").fit([(x, y)])
+    mean, square = np.zeros(3), np.zeros(3)
+    for step in range(1, 6):
+        gradient = 2 * (x.numpy() @ w - y.numpy().ravel()) @ x.numpy() / 12
+        mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
+        lr = 0.1 * (1 + np.cos(np.pi * (step - 1) / 5)) / 2
+        scale = np.sqrt(square / (1 - 0.999**step)) + 1e-8
+        w = w - lr * mean / (1 - 0.9**step) / scale
+    np.testing.assert_allclose(model.weight.detach().numpy().ravel(), w, rtol=1e-10)
+
+
 def test_losses_of_uneven_batches_are_weighed_by_count():
     x, y = torch.rand(10, 2), torch.rand(10, 1)
     model = torch.nn.Linear(2, 1)
