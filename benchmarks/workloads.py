@@ -3,7 +3,7 @@ building."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -11,6 +11,9 @@ import torch
 import permutogeo as pg
 from permutogeo.benchmarks import peers
 from permutogeo.benchmarks.timing import in_turn, ms, square_product, table, threads
+
+# Filters of the paper's runtime table.
+PAPER_FILTERS = 50
 
 
 def _astronaut(height: int, width: int) -> np.ndarray:
@@ -165,26 +168,32 @@ def convolution(quick: bool = False) -> None:
     table(title, [*columns, "rate ÷ dense", "backward ÷ forward"], rows)
 
 
+def paper_layers(
+    height: int, width: int, extent: float = 50.0
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Colors of an image, and its features (x, y), (r, g, b), (x, r, g, b), (x, y, r, g, b), each
+    in [0, extent)."""
+    image = _astronaut(height, width).reshape(-1, 3)
+    everything = np.concatenate([_pixels(height, width).reshape(-1, 2), image], 1)
+    low, high = everything.min(0), everything.max(0)
+    scaled = torch.from_numpy((everything - low) / (high - low) * (extent - 1e-3))
+    for columns in ([0, 1], [2, 3, 4], [0, 2, 3, 4], [0, 1, 2, 3, 4]):
+        yield torch.from_numpy(image), scaled[:, columns].contiguous()
+
+
 def paper_table(quick: bool = False) -> None:
     """W4: the paper's runtime table, a layer of 3 to 50 channels, build included."""
     height, width, repeats = (75, 100, 2) if quick else (375, 500, 5)
-    image = _astronaut(height, width).reshape(-1, 3)
-    position = _pixels(height, width).reshape(-1, 2)
-    everything = np.concatenate([position, image], 1)
-    low, high = everything.min(0), everything.max(0)
-    scaled = torch.from_numpy((everything - low) / (high - low) * 49.999)
-    x = torch.from_numpy(image)
     rows = []
-    for columns in ([0, 1], [2, 3, 4], [0, 2, 3, 4], [0, 1, 2, 3, 4]):
-        feature = scaled[:, columns].contiguous()
-        taps = pg.stencil(len(columns)).shape[0]
-        filter = torch.randn(taps, 3, 50)
+    for x, feature in paper_layers(height, width):
+        taps = pg.stencil(feature.shape[1]).shape[0]
+        filter = torch.randn(taps, 3, PAPER_FILTERS)
 
-        def layer(feature=feature, filter=filter) -> torch.Tensor:
+        def layer(x=x, feature=feature, filter=filter) -> torch.Tensor:
             lattice = pg.Lattice.build(feature)
             return lattice.slice(lattice.convolve(lattice.splat(x), filter))
 
-        def plain(feature=feature, filter=filter) -> torch.Tensor:
+        def plain(x=x, feature=feature, filter=filter) -> torch.Tensor:
             return peers.TorchLayer(feature)(x, filter)
 
         with threads(2):
@@ -193,7 +202,7 @@ def paper_table(quick: bool = False) -> None:
             time |= in_turn({"one": layer}, repeats)
         rows.append(
             [
-                str(len(columns)),
+                str(feature.shape[1]),
                 str(taps),
                 f"{pg.Lattice.build(feature).num_vertices:,}",
                 *(ms(time[name]) for name in ("plain", "one", "two")),

@@ -1,6 +1,7 @@
 """PyG datasets, one class a file, imported as ``permutogeo.datasets``."""
 
 from permutogeo.datasets._procedural_body import procedural_body
+from permutogeo.datasets.assamese import Assamese
 from permutogeo.datasets.bodies import Bodies
 from permutogeo.datasets.bsds500 import BSDS500
 from permutogeo.datasets.denoising_pairs import DenoisingPairs
@@ -12,12 +13,15 @@ from permutogeo.datasets.open_meshes import OpenMeshes
 from permutogeo.datasets.part_meshes import PartMeshes
 from permutogeo.datasets.princeton_shapes import PrincetonShapes
 from permutogeo.datasets.sharp_shapes import SharpShapes
+from permutogeo.datasets.sparse_mnist import SparseMNIST
+from permutogeo.datasets.tiles import Tiles
 from permutogeo.datasets.voc2012 import VOC2012
 
 __all__ = [
     "BSDS500",
     "MINC",
     "VOC2012",
+    "Assamese",
     "Bodies",
     "DenoisingPairs",
     "LabeledMeshes",
@@ -27,5 +31,7 @@ __all__ = [
     "PartMeshes",
     "PrincetonShapes",
     "SharpShapes",
+    "SparseMNIST",
+    "Tiles",
     "procedural_body",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ class Origin:
     sha256: str = ""
 
 
-class ImageDataset(Dataset):
+class ImageDataset(Dataset, ABC):
     """Base of the datasets: images stay compressed where they are, and are decoded when asked for.
 
     Args:
@@ -68,9 +69,9 @@ class ImageDataset(Dataset):
         """Source and name of the image that ``self[i]`` shows."""
         return self._entries[self.indices()[i]]
 
+    @abstractmethod
     def _picture(self, source: Any, name: str) -> Any:
         """The decoded image."""
-        raise NotImplementedError
 
     def _columns(self, source: Any, name: str) -> dict[str, Tensor]:
         """What each pixel has beside its color, row by row."""

@@ -10,8 +10,10 @@ import typer
 from permutogeo._version import __version__
 from permutogeo.cli._denoise import denoise
 from permutogeo.cli._engine import bench, info, warmup
+from permutogeo.cli._filter import filter_image
 from permutogeo.cli._segment import segment
 from permutogeo.cli._train import train
+from permutogeo.cli._upsample import upsample
 
 app = typer.Typer(
     help="Sparse high-dimensional filtering on the permutohedral lattice.",
@@ -19,8 +21,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-for command in (denoise, segment, info, warmup, bench):
+for command in (denoise, segment, upsample, info, warmup, bench):
     app.command()(command)
+app.command("filter")(filter_image)
 app.add_typer(train, name="train")
 
 

@@ -6,5 +6,6 @@ float; what comes back has the kind, shape and type of what went in. Pixel centr
 
 from permutogeo.image.bilateral import bilateral_filter
 from permutogeo.image.segmentation import segment
+from permutogeo.image.upsampling import joint_bilateral_upsample
 
-__all__ = ["bilateral_filter", "segment"]
+__all__ = ["bilateral_filter", "joint_bilateral_upsample", "segment"]

@@ -8,8 +8,19 @@ torch.Size([50, 5])
 """
 
 from permutogeo.models.bilateral_net import BilateralNet
+from permutogeo.models.bnn_deepcnet import BNNDeepCNet
+from permutogeo.models.bnn_lenet import BNNLeNet
+from permutogeo.models.lattice_cnet import LatticeCNet
 from permutogeo.models.lattice_unet import LatticeUNet
 from permutogeo.models.mesh_denoiser import MeshDenoiser
 from permutogeo.models.splat_net import SplatNet
 
-__all__ = ["BilateralNet", "LatticeUNet", "MeshDenoiser", "SplatNet"]
+__all__ = [
+    "BNNDeepCNet",
+    "BNNLeNet",
+    "BilateralNet",
+    "LatticeCNet",
+    "LatticeUNet",
+    "MeshDenoiser",
+    "SplatNet",
+]

@@ -32,3 +32,11 @@ class LatticeBlock(torch.nn.Module):
             out = norm(conv(values, lattice), lattice)
             values = (out + values if out.shape == values.shape else out).relu()
         return values
+
+
+def splat_mean(lattice: Lattice, x: Tensor) -> Tensor:
+    """The mean of the points around each vertex, each by its weight there."""
+    sums = lattice.splat(torch.cat([x, torch.ones_like(x[:, :1])], 1))
+    mass = sums[:, -1:]
+    # A point on the side of its simplex leaves a corner without mass.
+    return sums[:, :-1] / torch.where(mass > 0, mass, 1.0)

@@ -27,7 +27,7 @@ class PointModel(torch.nn.Module):
         check_count(self, "dim", dim)
         check_count(self, "num_layers", num_layers)
         self.in_channels = in_channels
-        self.hidden_channels = hidden_channels
+        self.hidden_channels: int | tuple[int, ...] = hidden_channels
         self.out_channels = out_channels
         self.dim = dim
         self.num_layers = num_layers

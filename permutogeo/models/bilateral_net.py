@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -9,7 +12,9 @@ from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
 from permutogeo.models._model import PointModel
+from permutogeo.models._pretrained import load_model
 from permutogeo.nn import BilateralConv
+from permutogeo.nn._check import check_count, fail
 
 
 class BilateralNet(PointModel):
@@ -22,11 +27,13 @@ class BilateralNet(PointModel):
         \textrm{BilateralConv}(\mathbf{X}^{(l)}) + \mathbf{X}^{(l)} \mathbf{W}^{(l)} \right) \right)
 
     The linear term keeps what is a point's own, which the way over the lattice would smooth. A
-    linear layer on the outputs of all layers predicts.
+    linear layer on the outputs of all layers predicts. With ``plain=True``, it is the network of
+    the paper's own experiments: the convolutions alone, with a ReLU in between, the last of which
+    predicts.
 
     Args:
         in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
-        hidden_channels: Size of each hidden sample.
+        hidden_channels: Size of each hidden sample, or one for each hidden layer.
         out_channels: Size of each output sample.
         dim: Number of features of a point.
         num_layers: Number of bilateral convolutions.
@@ -34,6 +41,9 @@ class BilateralNet(PointModel):
         normalize: Their normalization, see :class:`permutogeo.nn.BilateralConv`.
         init: How their filters start.
         dropout: Probability to drop a hidden value before the prediction.
+        plain: Only the convolutions, without linear terms and norms.
+        filler: Standard deviation of normal weights that filters of a plain network start with, in
+            place of ``init``; the paper's authors have 0.001.
 
     Shapes:
         - x: :math:`(N, C_{in})`
@@ -46,12 +56,17 @@ class BilateralNet(PointModel):
         >>> model = BilateralNet(3, 16, 4, dim=5, num_layers=2)
         >>> model(torch.rand(100, 3), torch.rand(100, 5) * 4).shape
         torch.Size([100, 4])
+        >>> tiles = BilateralNet(3, (32, 16), 2, dim=5, plain=True, init="kaiming")
+        >>> sum(parameter.numel() for parameter in tiles.parameters())
+        40370
     """
+
+    predict: Linear | None
 
     def __init__(
         self,
         in_channels: int,
-        hidden_channels: int,
+        hidden_channels: int | Sequence[int],
         out_channels: int,
         dim: int,
         num_layers: int = 3,
@@ -59,25 +74,66 @@ class BilateralNet(PointModel):
         normalize: str | None = "after",
         init: str = "gaussian",
         dropout: float = 0.0,
+        plain: bool = False,
+        filler: float | None = None,
     ):
-        super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers)
-        self.radius = radius
-        self.dropout = dropout
-        self.convs = torch.nn.ModuleList()
-        self.lins = torch.nn.ModuleList()
-        self.norms = torch.nn.ModuleList()
-        channels = in_channels
-        for _ in range(num_layers):
+        widths = _sizes(hidden_channels, num_layers - plain)
+        super().__init__(in_channels, max(widths, default=1), out_channels, dim, num_layers)
+        if len(widths) != num_layers - plain:
+            expected = f"'hidden_channels' of {num_layers - plain} sizes, one for each hidden layer"
+            fail(self, f"Expected {expected} (got {widths})")
+        for width in widths:
+            check_count(self, "hidden_channels", width)
+        if plain and in_channels == -1:
+            fail(self, "Expected 'in_channels' of 1 or more with plain=True (got -1)")
+        if isinstance(hidden_channels, Sequence):
+            self.hidden_channels = tuple(widths)
+        self.radius, self.normalize, self.init = radius, normalize, init
+        self.dropout, self.plain, self.filler = dropout, plain, filler
+        sizes = [in_channels, *widths, *[out_channels] * plain]
+        self.convs = torch.nn.ModuleList(
             # The norm that follows has a bias.
-            conv = BilateralConv(
-                channels, hidden_channels, dim, radius, bias=False, normalize=normalize, init=init
-            )
-            self.convs.append(conv)
-            self.lins.append(Linear(channels, hidden_channels, bias=False))
-            self.norms.append(BatchNorm(hidden_channels, allow_single_element=True))
-            channels = hidden_channels
-        self.predict = Linear(num_layers * hidden_channels, out_channels)
+            BilateralConv(a, b, dim, radius, bias=plain, normalize=normalize, init=init)
+            for a, b in pairwise(sizes)
+        )
+        self.lins, self.norms = torch.nn.ModuleList(), torch.nn.ModuleList()
+        self.register_module("predict", None)
+        if not plain:
+            self.lins.extend(Linear(a, b, bias=False) for a, b in pairwise(sizes))
+            self.norms.extend(BatchNorm(width, allow_single_element=True) for width in widths)
+            self.predict = Linear(sum(widths), out_channels)
         self.reset_parameters()
+
+    @classmethod
+    def from_pretrained(cls, name: str | os.PathLike[str] = "tiles") -> BilateralNet:
+        """A trained model.
+
+        Args:
+            name: ``"tiles"``, which comes with the package: it finds the tile in each image of
+                :class:`permutogeo.datasets.Tiles`, from colors over the features
+                ``(x / 20, y / 20, 10 r, 10 g, 10 b)``; or a ``.safetensors`` file with a model's
+                ``settings`` in it.
+        """
+        return load_model(cls, name)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that make a model of this size."""
+        names = ("in_channels", "hidden_channels", "out_channels", "dim", "num_layers", "radius")
+        return {name: getattr(self, name) for name in (*names, "normalize", "init", "plain")}
+
+    def reset_parameters(self) -> None:
+        """Start all layers anew."""
+        super().reset_parameters()
+        if not self.plain:
+            return
+        for conv in self.convs:
+            assert isinstance(conv, BilateralConv) and conv.filter_weight is not None
+            if self.filler is not None:
+                torch.nn.init.normal_(conv.filter_weight, std=self.filler)
+            elif self.init == "kaiming" and self.normalize is not None:
+                # A normalized filter averages over its taps: they do not add to the fan.
+                conv.filter_weight.data.mul_(conv.num_taps**0.5)
 
     def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
         """Predict at each point.
@@ -88,6 +144,10 @@ class BilateralNet(PointModel):
             batch: Graph of each point; graphs do not mix.
         """
         lattice = self.lay(x, feature, batch)
+        if self.predict is None:
+            for conv in self.convs[:-1]:
+                x = conv(x, feature, batch, lattice).relu()
+            return self.convs[-1](x, feature, batch, lattice)
         outs = []
         for conv, lin, norm in zip(self.convs, self.lins, self.norms, strict=True):
             x = norm(conv(x, feature, batch, lattice) + lin(x)).relu()
@@ -96,4 +156,9 @@ class BilateralNet(PointModel):
         return self.predict(x)
 
     def _options(self) -> dict[str, Any]:
-        return {"radius": self.radius}
+        return {"radius": self.radius, **({"plain": True} if self.plain else {})}
+
+
+def _sizes(channels: int | Sequence[int], count: int) -> list[int]:
+    """One size for each hidden layer."""
+    return list(channels) if isinstance(channels, Sequence) else [channels] * count

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch_geometric.nn import MLP, global_max_pool, global_mean_pool
 
 from permutogeo.lattice import Lattice
-from permutogeo.models._block import LatticeBlock
+from permutogeo.models._block import LatticeBlock, splat_mean
 from permutogeo.models._model import PointModel
 from permutogeo.nn import LatticePool, LatticeUnpool
 from permutogeo.nn._check import check_choice, check_count
@@ -99,7 +99,7 @@ class LatticeUNet(PointModel):
         """
         lattice = self.lay(x, feature, batch)
         x = self.lift(x)
-        levels, maps = [(_splat_mean(lattice, x), lattice)], []
+        levels, maps = [(splat_mean(lattice, x), lattice)], []
         for level, block in enumerate(self.downs):
             values, lattice = levels[-1]
             if level > 0:
@@ -118,14 +118,6 @@ class LatticeUNet(PointModel):
 
     def _options(self) -> dict[str, Any]:
         return {"depth": self.depth, "task": self.task}
-
-
-def _splat_mean(lattice: Lattice, x: Tensor) -> Tensor:
-    """The mean of the points around each vertex, each by its weight there."""
-    sums = lattice.splat(torch.cat([x, torch.ones_like(x[:, :1])], 1))
-    mass = sums[:, -1:]
-    # A point on the side of its simplex leaves a corner without mass.
-    return sums[:, :-1] / torch.where(mass > 0, mass, 1.0)
 
 
 def _read_out(values: Tensor, lattice: Lattice) -> Tensor:

@@ -14,6 +14,7 @@ from permutogeo.nn.crf_loss import CRFLoss
 from permutogeo.nn.crf_solver import FrankWolfe, MeanField
 from permutogeo.nn.dense_crf import DenseCRF
 from permutogeo.nn.gaussian_filter import GaussianFilter
+from permutogeo.nn.joint_upsample import JointBilateralUpsample
 from permutogeo.nn.lattice_conv import LatticeConv
 from permutogeo.nn.lattice_norm import LatticeNorm
 from permutogeo.nn.lattice_pool import LatticePool
@@ -28,6 +29,7 @@ __all__ = [
     "FrankWolfe",
     "GaussianFilter",
     "GaussianKernel",
+    "JointBilateralUpsample",
     "LatticeConv",
     "LatticeNorm",
     "LatticePool",

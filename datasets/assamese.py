@@ -1,0 +1,150 @@
+"""Handwritten characters."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from permutogeo.datasets._shapes import (
+    Filter,
+    ShapeDataset,
+    Transform,
+    find_file,
+    parts_of,
+    read_arrays,
+)
+
+FILE = "assamese/assamese.npz"
+_WHAT = (
+    "the pen strokes of 183 Assamese characters by 45 writers, of the UCI repository's 'Online "
+    "Handwritten Assamese Characters' (arrays xy, stroke, offset, writer, char_id, char_name)"
+)
+_SHAPES: dict[str, tuple[int | None, ...]] = {
+    "xy": (None, 2),
+    **dict.fromkeys(("stroke", "offset", "writer", "char_id", "char_name"), (None,)),
+}
+_COUNTS = {"train": 30, "val": 6, "test": 9}
+
+
+class Assamese(ShapeDataset):
+    r"""The "Online Handwritten Assamese Characters" of the UCI repository (Baruah and Hazarika),
+    drawn as in the `"Learning Sparse High Dimensional Filters: Image Filtering, Dense
+    CRFs and Bilateral Neural Networks" <https://arxiv.org/abs/1503.04949>`_ paper: 183 characters,
+    each once by 45 writers, as lines one pixel wide. The pixels with ink are the points.
+
+    Writers are divided at random, always alike: 30 train, 6 validate and 9 test.
+
+    Args:
+        root: The folder that holds ``assamese/assamese.npz``; by default the one that the
+            environment variable ``PERMUTOGEO_DATA`` names.
+        split: ``"train"``, ``"val"``, ``"trainval"``, ``"test"`` or ``"all"``.
+        size: Side of the drawing in pixels.
+        crop: Whether a character fills the drawing with the longer side of its bounding box; else
+            the drawing shows the whole tablet.
+        transform: Applied to a character at each access.
+        pre_transform: Applied to a character once, while reading.
+        pre_filter: Which characters to keep.
+
+    Each character has ``pos`` :math:`(N, 2)`, the pixels (x, y) with ink, ``x`` :math:`(N, 1)` of
+    ones, ``y``, its class, ``writer``, ``height`` and ``width``.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | None = None,
+        split: str = "train",
+        size: int = 96,
+        crop: bool = False,
+        transform: Transform | None = None,
+        pre_transform: Transform | None = None,
+        pre_filter: Filter | None = None,
+    ):
+        owner = type(self).__name__
+        parts = parts_of(owner, split)
+        if size < 2:
+            raise ValueError(f"{owner}: Expected 'size' of 2 or more (got {size})")
+        path = find_file(owner, root, FILE, _WHAT)
+        arrays = read_arrays(path, _SHAPES)
+        #: Names of the classes.
+        self.classes: list[str] = arrays["char_name"].tolist()
+        #: Numbers of the writers.
+        self.writers: list[int] = _writers(arrays["writer"], parts)
+        self.size = size
+        chosen = np.isin(arrays["writer"], self.writers)
+        characters = []
+        for i, pixels in zip(
+            np.flatnonzero(chosen), _draw(arrays, chosen, size, crop), strict=True
+        ):
+            pos = torch.from_numpy(pixels).float()
+            character = Data(x=torch.ones(len(pos), 1), pos=pos, height=size, width=size)
+            character.y = torch.tensor([int(arrays["char_id"][i]) - 1])
+            character.writer = int(arrays["writer"][i])
+            characters.append(character)
+        super().__init__(path.parent.parent, characters, transform, pre_transform, pre_filter)
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes there are."""
+        return len(self.classes)
+
+    def image(self, i: int) -> Tensor:
+        """The drawing as a tensor :math:`(1, H, W)`, 1 where there is ink and else 0."""
+        column, row = self._shapes[self.indices()[i]].pos.long().T
+        drawing = torch.zeros(1, self.size, self.size)
+        drawing[0, row, column] = 1.0
+        return drawing
+
+
+def _writers(writer: np.ndarray, parts: tuple[str, ...]) -> list[int]:
+    """The writers of some parts, out of a random order that is always the same."""
+    order = np.random.default_rng(0).permutation(np.unique(writer))
+    ends = np.cumsum(list(_COUNTS.values()))[:-1]
+    dealt = dict(zip(_COUNTS, np.split(order, ends), strict=True))
+    return sorted(np.concatenate([dealt[part] for part in parts]).tolist())
+
+
+def _draw(
+    arrays: dict[str, np.ndarray], chosen: np.ndarray, size: int, crop: bool
+) -> list[np.ndarray]:
+    """The pixels with ink of the chosen characters."""
+    xy, every = arrays["xy"].astype(np.float64), np.diff(arrays["offset"])
+    low, side = xy.min(0), np.ptp(xy, axis=0).max()
+    kept, count = chosen.repeat(every), every[chosen]
+    xy = xy[kept]
+    if crop:
+        first = np.cumsum(count) - count
+        low, high = np.minimum.reduceat(xy, first), np.maximum.reduceat(xy, first)
+        side = np.maximum((high - low).max(1, keepdims=True), 1.0)
+        low = ((low + high - side) / 2).repeat(count, 0)
+        side = side.repeat(count, 0)
+    place = (xy - low) / side * (size - 1)
+    return draw_lines(place, np.arange(len(count)).repeat(count), arrays["stroke"][kept], size)
+
+
+def draw_lines(
+    place: np.ndarray, drawing: np.ndarray, stroke: np.ndarray, size: int
+) -> list[np.ndarray]:
+    """The pixels (x, y) that lines through positions touch, without repetition, row by row.
+
+    Args:
+        place: The positions ``[N, 2]`` in pixels.
+        drawing: The drawing of each, ascending from 0.
+        stroke: The stroke of each; none is drawn from one to the next.
+        size: Side of a drawing.
+    """
+    start, step = place[:-1], np.diff(place, axis=0)
+    step[(stroke[:-1] != stroke[1:]) | (drawing[:-1] != drawing[1:])] = 0.0
+    # Two points to a pixel leave no gap.
+    count = np.ceil(2 * np.abs(step).max(1, initial=0.0)).astype(np.int64) + 1
+    line = np.repeat(np.arange(len(step)), count)
+    along = np.arange(len(line)) - np.repeat(np.cumsum(count) - count, count)
+    points = start[line] + step[line] * (along / count[line])[:, None]
+    column, row = np.rint(np.concatenate([points, place])).astype(np.int64).T
+    owner = np.concatenate([drawing[:-1][line], drawing])
+    code = np.unique((owner * size + row) * size + column)
+    pixels = np.stack([code % size, code // size % size], 1)
+    return np.split(pixels, np.searchsorted(code, np.arange(1, drawing[-1] + 1) * size**2))

@@ -1,0 +1,164 @@
+"""What the upsampling experiments share: samples, bandwidths, learning and testing."""
+
+import math
+import time
+
+import torch
+from scipy import ndimage
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
+
+from permutogeo.nn import JointBilateralUpsample
+from permutogeo.train import Mean, Trainer, hold_out, scale_search
+
+
+class Samples(Dataset):
+    """Large images with their guides, and small ones: means over ``factor`` x ``factor`` pixels.
+
+    Args:
+        pairs: Pairs of a target ``[C, H, W]`` and a guide ``[G, H, W]``.
+        factor: By how much the small ones are smaller.
+        multiple: Sizes are cut to multiples of it: to the same pixels for each factor.
+        side: Only the middle of each is taken, of so many pixels.
+        missing: The value of targets that are not known, if there are such.
+    """
+
+    def __init__(self, pairs, factor, multiple=16, side=None, missing=math.nan):
+        self.pairs, self.factor, self.multiple, self.side = pairs, factor, multiple, side
+        self.missing = missing
+
+    def __len__(self):
+        return len(self.pairs)
+
+    def __getitem__(self, i):
+        target, guide = (self._cut(image) for image in self.pairs[i])
+        known = (target != self.missing).float()
+        mean, share = (functional.avg_pool2d(x, self.factor) for x in (target * known, known))
+        small = nearest(mean / share.clamp_min(1e-6), share > 0)
+        return {"number": i, "small": small, "guide": guide, "target": target, "known": known}
+
+    def _cut(self, image):
+        sizes = [min(n, self.side or n) // self.multiple * self.multiple for n in image.shape[1:]]
+        top, left = ((n - size) // 2 for n, size in zip(image.shape[1:], sizes, strict=True))
+        return image[:, top : top + sizes[0], left : left + sizes[1]].contiguous()
+
+
+def nearest(small, known):
+    """Pixels that are not known take the value of the nearest that is."""
+    if known.all():
+        return small
+    _, rows, columns = ndimage.distance_transform_edt(
+        ~known.numpy(), sampling=(1e6, 1, 1), return_distances=False, return_indices=True
+    )
+    return small[torch.arange(len(small)).view(-1, 1, 1), rows, columns]
+
+
+def mean_square(out, sample):
+    """Sum of squared errors where the target is known, and their number."""
+    return ((out - sample["target"]).square() * sample["known"]).sum(), sample["known"].sum()
+
+
+def psnr(out, sample):
+    total, count = mean_square(out.clamp(0, 1), sample)
+    return -10 * math.log10(float(total / count))
+
+
+def rmse(out, sample):
+    total, count = mean_square(out, sample)
+    return math.sqrt(float(total / count))
+
+
+def bicubic(sample):
+    """torch's, whose pixels are squares: a small pixel has the middle of its block."""
+    size = sample["target"].shape[1:]
+    return functional.interpolate(sample["small"][None], size, mode="bicubic")[0]
+
+
+class Filters:
+    """Joint bilateral filters of one kind, chosen and learned.
+
+    Args:
+        channels: Channels of what is upsampled, and of the guide.
+        score: Of a result and its sample: ``psnr`` or ``rmse``.
+        args: Settings: ``trials``, ``epochs``, ``lr``, ``seed``.
+        keep: Whether to keep the lattices from one epoch to the next, which takes memory.
+    """
+
+    def __init__(self, channels, score, args, keep=True):
+        self.channels, self.score, self.args, self.keep = channels, score, args, keep
+        self.maximize = score is psnr
+
+    def make(self, scale, taps=None):
+        """The Gaussian on the stencil of 65 or 665 taps, or the same with other taps."""
+        model = JointBilateralUpsample(*self.channels, scale["pos"], scale["color"])
+        if taps is not None:
+            with torch.no_grad():
+                model.conv.filter_weight.copy_(taps)
+        return model
+
+    @torch.no_grad()
+    def choose(self, samples, start, log):
+        """Bandwidths with the best score of the Gaussian."""
+
+        def objective(**scale):
+            model = self.make(scale)
+            scores = [self.score(model(s["small"], s["guide"]), s) for s in samples]
+            return sum(scores) / len(scores)
+
+        limits = {"levels": 2, "max_trials": self.args.trials}
+        return scale_search(objective, start, maximize=self.maximize, log=log, **limits).best
+
+    def learn(self, scale, samples, folder):
+        """Learn the taps from the Gaussian; the best epoch on samples held out is kept.
+
+        Returns:
+            The model, and its score on the samples held out.
+        """
+        args, model, lattices = self.args, self.make(scale), {}
+        train, val = hold_out(samples, 0.2 if len(samples) > 4 else 0.5, args.seed)
+
+        def predict(model, sample):
+            number, small, guide = (sample[name] for name in ("number", "small", "guide"))
+            lattice = lattices.get(number) or model.lay(guide, small.shape[1:])
+            if self.keep:
+                lattices[number] = lattice
+            return model(small, guide, lattice)
+
+        def measure(model, sample):
+            return {"score": (self.score(predict(model, sample), sample), 1)}
+
+        trainer = Trainer(
+            model, lambda model, sample: mean_square(predict(model, sample), sample), "adam",
+            lr=args.lr, epochs=args.epochs, schedule="cosine", seed=args.seed, folder=folder,
+            resume=True, metric=Mean(measure), monitor="score", maximize=self.maximize,
+        )  # fmt: skip
+        loaders = (
+            DataLoader(part, batch_size=None, shuffle=part is train) for part in (train, val)
+        )
+        best = trainer.best(trainer.fit(*loaders))
+        trainer.load_best()
+        return model, best["score"]
+
+    @torch.no_grad()
+    def test(self, models, samples):
+        """A row for each sample: the score of bicubic interpolation and of each model.
+
+        Models of the same bandwidths share a lattice.
+        """
+        rows = []
+        for sample in samples:
+            small, guide, start = sample["small"], sample["guide"], time.perf_counter()
+            row, lattices = {"image": sample["number"]}, {}
+            row["bicubic"] = self.score(bicubic(sample), sample)
+            for name, model in models.items():
+                sigma = tuple(model.bandwidth.initial)
+                if sigma not in lattices:
+                    lattices[sigma] = model.lay(guide, small.shape[1:])
+                row[name] = self.score(model(small, guide, lattices[sigma]), sample)
+            rows.append({**row, "seconds": time.perf_counter() - start})
+        return rows
+
+
+def means(rows):
+    """The mean of each column over the images."""
+    return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0] if name != "image"}

@@ -1,0 +1,164 @@
+"""Recognize handwritten characters: bilateral first layers, the paper's ``tbl:assamese``.
+
+    PERMUTOGEO_DATA=/path/to/data python examples/assamese.py
+
+draws 183 Assamese characters by 45 writers to 96 x 96 pixels (30 writers train, 6 validate, 9 test)
+and trains LeNet-7 and DeepCNet(5, 50): on the drawing as it is, on the drawing cropped to the
+character, and with a bilateral first layer of 7 taps over the positions of the ink alone; and,
+beyond the paper, two networks that stay on the lattice to their end (LatticeCNet). All train alike,
+for as many epochs. A table beside the paper's, ``results.json`` and the curves are left in the
+output folder (docs/results.md); a run that was interrupted goes on where it was. ``--only LeNet``
+trains one network.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from _networks import (
+    SpatialTwin,
+    arguments,
+    count_parameters,
+    draw_curves,
+    first_at,
+    missing,
+    operations,
+    record,
+    shown,
+    trainer_of,
+)
+from torch_geometric.loader import DataLoader
+
+from permutogeo.datasets import Assamese
+from permutogeo.models import BNNDeepCNet, BNNLeNet, LatticeCNet
+from permutogeo.transforms import BilateralFeature
+
+CLASSES, SIDE, EXTENT = 183, 96, 48.0
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A network, the extent of its features, whether it sees cropped drawings, and its family."""
+
+    make: object
+    extent: float
+    crop: bool
+    family: str
+    paper: tuple  # validation and test accuracy in percent
+
+
+CONTENDERS = {
+    "LeNet": Contender(
+        lambda: SpatialTwin(BNNLeNet(1, CLASSES), 5, SIDE), 95, False, "LeNet", (59.29, 55.74)
+    ),
+    "Crop-LeNet": Contender(
+        lambda: SpatialTwin(BNNLeNet(1, CLASSES), 5, SIDE), 95, True, "LeNet", (68.67, 69.10)
+    ),
+    "BNN-LeNet": Contender(
+        lambda: BNNLeNet(1, CLASSES, extent=20.0), 20, True, "LeNet", (75.05, 74.98)
+    ),
+    "LatticeCNet 16": Contender(
+        lambda: LatticeCNet(1, 16, CLASSES, dim=2, extent=EXTENT), EXTENT, True, "LeNet", ("", "")
+    ),
+    "DeepCNet": Contender(
+        lambda: SpatialTwin(BNNDeepCNet(1, CLASSES), 3, SIDE), 95, False, "DeepCNet", (82.24, 79.78)
+    ),
+    "Crop-DeepCNet": Contender(
+        lambda: SpatialTwin(BNNDeepCNet(1, CLASSES), 3, SIDE), 95, True, "DeepCNet", (81.88, 80.02)
+    ),
+    "BNN-DeepCNet": Contender(
+        lambda: BNNDeepCNet(1, CLASSES, extent=40.0), 40, True, "DeepCNet", (84.15, 84.21)
+    ),
+    "LatticeCNet 32": Contender(
+        lambda: LatticeCNet(1, 32, CLASSES, dim=2, extent=EXTENT),
+        EXTENT,
+        True,
+        "DeepCNet",
+        ("", ""),
+    ),
+}
+
+
+def load(crop, args):
+    """Characters to train, validate and test with."""
+    if args.quick:
+        few = missing(Assamese, split="val", crop=crop)
+        return few[:16], few[16:24], few[24:32]
+    return [missing(Assamese, split=split, crop=crop) for split in ("train", "val", "test")]
+
+
+def batches(parts, contender, args):
+    """Loaders of the three parts, with the features of a contender."""
+    transform = BilateralFeature(pos=(SIDE - 1) / contender.extent)
+    loaders = []
+    for i, part in enumerate(parts):
+        part = part[:]  # a view of its own, so that contenders keep their transforms apart
+        part.transform = transform
+        loaders.append(DataLoader(part, args.batch_size, shuffle=i == 0))
+    return loaders
+
+
+def train(name, parts, args):
+    """Train one network; its rows, and what the table says of it."""
+    contender = CONTENDERS[name]
+    learn, val, test = batches(parts, contender, args)
+    torch.manual_seed(args.seed)
+    trainer = trainer_of(
+        name, contender.make(), args, args.lr, args.epochs, CLASSES, "accuracy", optimizer="adam",
+        schedule="cosine", weight_decay=args.weight_decay, report=shown(name, "accuracy"),
+    )  # fmt: skip
+    rows = trainer.fit(learn, val)
+    trainer.load_best()
+    best, model = trainer.best(rows), trainer.model
+    batch = next(iter(val))
+    count = operations(model, lambda m: m(batch.x, batch.feature, batch.batch)) / batch.num_graphs
+    return rows, {
+        "val %": 100 * best["accuracy"],
+        "test %": 100 * trainer.evaluate(test)["accuracy"],
+        "paper: val %": contender.paper[0],
+        "paper: test %": contender.paper[1],
+        "parameters": count_parameters(model),
+        "million products": count,
+        "epochs": len(rows),
+        "steps": rows[-1]["steps"],
+        "seconds": round(rows[-1]["seconds"], 1),
+    }
+
+
+def add_levels(table, runs):
+    """When each network reached the best of its family's plain one."""
+    for name, row in table.items():
+        plain = CONTENDERS[name].family
+        if plain in runs:
+            level = max(each["accuracy"] for each in runs[plain])
+            reached = first_at(runs[name], "accuracy", level)
+            row[f"epochs to {plain}'s best"] = reached and reached["epoch"]
+            row["seconds to it"] = reached and round(reached["seconds"], 1)
+
+
+def main():
+    parser = arguments(__doc__, epochs=15, batch_size=50, lr=1e-3, weight_decay=5e-4)
+    parser.add_argument("--only", choices=CONTENDERS, nargs="+", default=list(CONTENDERS))
+    args = parser.parse_args()
+    if args.quick:
+        args.epochs, args.batch_size = 2, 8
+        args.only = ["LeNet", "Crop-LeNet", "BNN-LeNet", "LatticeCNet 16"]
+    args.output.mkdir(parents=True, exist_ok=True)
+    crops = {CONTENDERS[name].crop for name in args.only}
+    parts = {crop: load(crop, args) for crop in sorted(crops)}
+    runs, table = {}, {}
+    for name in args.only:
+        runs[name], table[name] = train(name, parts[CONTENDERS[name].crop], args)
+    add_levels(table, runs)
+    curves = {
+        n: [(row["epoch"], 100 * row["accuracy"]) for row in rows] for n, rows in runs.items()
+    }
+    curve = args.output / "curve.png"
+    draw_curves(curve, curves, "epoch", "validation accuracy (%)")
+    record(
+        args, "Assamese characters", {"Assamese characters": table}, {"rows": runs},
+        curves={"Validation accuracy": curve},
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Time a bilateral layer beside a dense convolution, the paper's ``tbl:time``.
+
+    python examples/runtime_table.py
+
+takes a photograph of 375 x 500 pixels with features (x, y), (r, g, b), (x, r, g, b) and
+(x, y, r, g, b) in [0, 50), and times 50 filters of a neighborhood of one: on the lattice, with and
+without building it, and as a convolution on the dense grid of 50 points along each axis, in torch,
+each forward and with backward. Convolutions that would not fit into memory are not begun: the table
+says how much they would take. Expect the lattice to be a hundred times faster in four dimensions,
+and the dense grid not to fit in five (docs/results.md).
+"""
+
+import math
+
+import torch
+from _networks import arguments, draw_curves, record
+
+import permutogeo as pg
+from permutogeo.benchmarks.timing import in_turn, threads
+from permutogeo.benchmarks.workloads import PAPER_FILTERS, paper_layers
+
+PAPER = {  # milliseconds on a CPU and on a GPU: dense convolution in Caffe, and bilateral layer
+    2: ("3.3 / 0.5", "4.8 / 2.8"),
+    3: ("364.5 / 12.1", "5.1 / 3.2"),
+    4: ("30741.8 / 1446.2", "6.2 / 3.8"),
+    5: ("out of memory", "7.6 / 4.5"),
+}
+CONVOLUTIONS = {
+    2: torch.nn.functional.conv2d,
+    3: torch.nn.functional.conv3d,
+}
+
+
+def dense_convolution(x, weight):
+    """A convolution in any dimension, with 3 taps along each axis.
+
+    Args:
+        x: Values on the grid ``[B, C, S, …]``.
+        weight: Filters ``[C', C, 3, …]``.
+    """
+    dim = x.dim() - 2
+    if dim in CONVOLUTIONS:
+        return CONVOLUTIONS[dim](x, weight, padding=1)
+    # Of one axis, the three neighbors become channels and the places join the batch.
+    count, side = x.shape[0], x.shape[2]
+    padded = torch.nn.functional.pad(x, [0, 0] * (dim - 1) + [1, 1])
+    near = torch.cat([padded.narrow(2, tap, side) for tap in range(3)], 1)
+    out = dense_convolution(
+        near.transpose(1, 2).flatten(0, 1), weight.transpose(1, 2).flatten(1, 2)
+    )
+    return out.unflatten(0, (count, side)).transpose(1, 2)
+
+
+def available_memory():
+    """Bytes that programs can still take."""
+    with open("/proc/meminfo") as file:
+        line = next(line for line in file if line.startswith("MemAvailable"))
+    return 1024 * int(line.split()[1])
+
+
+def dense_bytes(shape, channels):
+    """What a convolution takes with its backward: the input in a few forms, and three results."""
+    return 4 * math.prod(shape) * (10 * channels + 3 * PAPER_FILTERS)
+
+
+def dense_call(dim, shape):
+    """A function that convolves a dense grid, with or without backward."""
+    x = torch.rand(1, 3, *shape, requires_grad=True)
+    weight = torch.randn(PAPER_FILTERS, 3, *[3] * dim, requires_grad=True)
+    return calls(lambda: dense_convolution(x, weight), (x, weight))
+
+
+def lattice_calls(x, feature):
+    """Functions that build, and that filter with and without building."""
+    taps = pg.stencil(feature.shape[1]).shape[0]
+    x = x.clone().requires_grad_()
+    weight = torch.randn(taps, 3, PAPER_FILTERS, requires_grad=True)
+    kept = pg.Lattice.build(feature)
+
+    def build():
+        lattice = pg.Lattice.build(feature)
+        lattice.neighbors()
+        return lattice
+
+    def layer(lattice):
+        return lattice.slice(lattice.convolve(lattice.splat(x), weight))
+
+    given = calls(lambda: layer(kept), (x, weight))
+    built = calls(lambda: layer(build()), (x, weight))
+    return kept, {
+        "build": build,
+        **{f"lattice {name}": call for name, call in given.items()},
+        **{f"lattice {name} + build": call for name, call in built.items()},
+    }
+
+
+def calls(function, leaves):
+    """The function without gradients, and with those of all leaves."""
+
+    def forward():
+        with torch.no_grad():
+            return function()
+
+    def backward():
+        return torch.autograd.grad(function().sum(), leaves)
+
+    return {"forward": forward, "forward + backward": backward}
+
+
+def measure(x, feature, shape, args):
+    """The row of one feature space."""
+    dim = feature.shape[1]
+    lattice, contenders = lattice_calls(x, feature)
+    needed, free = dense_bytes(shape, 3), min(args.gigabytes * 1e9, 0.7 * available_memory())
+    row = {"taps": pg.stencil(dim).shape[0], "vertices": lattice.num_vertices}
+    with threads(args.threads):
+        time = in_turn(contenders, args.repeats)
+        if needed < free:
+            dense = {f"dense {n}": call for n, call in dense_call(dim, shape).items()}
+            time |= in_turn(dense, 1 if needed > 1e9 else args.repeats)
+    row |= {name: round(value, 2) for name, value in time.items()}
+    if needed >= free:
+        row["dense forward"] = row["dense forward + backward"] = (
+            f"out of memory: {needed / 1e9:,.3g} GB"
+        )
+    row["paper: dense"], row["paper: layer"] = PAPER[dim]
+    return row
+
+
+def main():
+    parser = arguments(__doc__, repeats=7, threads=torch.get_num_threads(), gigabytes=12.0)
+    args = parser.parse_args()
+    size, side = ((375, 500), 50) if not args.quick else ((60, 80), 8)
+    if args.quick:
+        args.repeats, args.gigabytes = 1, 0.02
+    args.output.mkdir(parents=True, exist_ok=True)
+    table = {}
+    for x, feature in paper_layers(*size, extent=side):
+        dim = feature.shape[1]
+        # In two dimensions the image is the grid.
+        row = measure(x, feature, size if dim == 2 else (side,) * dim, args)
+        table[f"{dim}-D"] = row
+        print(f"{dim}-D: {row}", flush=True)
+    curves = {
+        name: [(int(d[0]), row[name]) for d, row in table.items() if not isinstance(row[name], str)]
+        for name in ("lattice forward", "lattice forward + build", "dense forward")
+    }
+    picture = args.output / "runtime.png"
+    draw_curves(picture, curves, "dimensions", "milliseconds", log=True)
+    title = f"Milliseconds with {args.threads} threads, {size[0]} x {size[1]} pixels"
+    record(args, "Runtime", {title: table}, {}, curves={"Runtime": picture})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""Segment tiles: a bilateral network beside spatial ones, the paper's ``fig:slate_experiment``.
+
+    python examples/tiles.py
+
+makes images of a tile before a background, both of random colors, and trains three layers of 32, 16
+and 2 filters to find it: bilateral ones over position and color with 63 taps, and spatial ones of
+9 x 9 to 21 x 21. An epoch is 1,000 images. The bilateral network trains for a few; each spatial one
+until its validation IoU is 0.95, or for half an hour. Expect the first to reach 0.95 within its
+first epoch, in seconds (docs/results.md). A table, ``results.json``, the curve over all networks, a
+picture and the weights ``tiles.safetensors`` are left in the output folder; a run that was
+interrupted goes on where it was.
+"""
+
+import copy
+import json
+
+import torch
+from _networks import (
+    arguments,
+    count_parameters,
+    draw_curves,
+    first_at,
+    record,
+    shown,
+    trainer_of,
+)
+from safetensors.torch import save_file
+from torch.utils.data import RandomSampler
+from torch_geometric.loader import DataLoader
+
+from permutogeo import weights
+from permutogeo.datasets import Tiles
+from permutogeo.models import BilateralNet
+from permutogeo.train import grid_search
+from permutogeo.transforms import BilateralFeature
+from permutogeo.viz import image_panels
+
+EPOCH, GOAL = 1000, 0.95
+# Pixels times 0.05, and colors in [0, 1] times 10, as the authors have it.
+FEATURE = BilateralFeature(pos=20.0, rgb=0.1)
+PAPER = {  # parameters, and epochs of 10,000 images that it trains for
+    "BNN": ("40k", 30), "CNN 9x9": ("52k", 500), "CNN 13x13": ("", 500),
+    "CNN 17x17": ("", 500), "CNN 21x21": ("282k", 500),
+}  # fmt: skip
+# Chosen by --search among RATES.
+LR = {"BNN": 3.0, "CNN 9x9": 0.1, "CNN 13x13": 0.1, "CNN 17x17": 0.1, "CNN 21x21": 0.1}
+RATES = {True: [0.3, 1.0, 3.0], False: [0.01, 0.03, 0.1, 0.3]}
+
+
+class SpatialNet(torch.nn.Module):
+    """Three spatial convolutions, called with the points of whole images."""
+
+    def __init__(self, kernel, side=64):
+        super().__init__()
+        self.side = side
+        first, second, last = (
+            torch.nn.Conv2d(a, b, kernel, padding=kernel // 2)
+            for a, b in ((3, 32), (32, 16), (16, 2))
+        )
+        for layer in (first, second, last):
+            torch.nn.init.kaiming_uniform_(layer.weight, nonlinearity="relu")
+            torch.nn.init.zeros_(layer.bias)
+        self.layers = torch.nn.Sequential(first, torch.nn.ReLU(), second, torch.nn.ReLU(), last)
+
+    def forward(self, x, feature, batch=None):
+        grid = x.view(-1, self.side, self.side, 3).permute(0, 3, 1, 2)
+        return self.layers(grid).permute(0, 2, 3, 1).reshape(-1, 2)
+
+
+def make(name, args):
+    torch.manual_seed(args.seed)
+    if name == "BNN":
+        options = {"init": "kaiming", "filler": args.filler or None}
+        return BilateralNet(3, (32, 16), 2, dim=5, plain=True, **options)
+    return SpatialNet(int(name.rpartition("x")[2]))
+
+
+def load(split, count, args):
+    return Tiles(count, split, seed=args.seed, pre_transform=FEATURE)
+
+
+def loaders(parts, args, count):
+    """Batches of a random part of the training images, and those to validate with."""
+    chosen = RandomSampler(parts["train"], num_samples=count)
+    learn = DataLoader(parts["train"], args.batch_size, sampler=chosen)
+    return learn, DataLoader(parts["val"], args.batch_size)
+
+
+def choose_lr(name, parts, args):
+    """The learning rate with the least validation loss after a few steps."""
+
+    def loss(lr):
+        trainer = trainer_of(name, make(name, args), args, lr, 1, 2, "mean_iou", folder=False)
+        return trainer.fit(*loaders(parts, args, args.search))[-1]["val_loss"]
+
+    log = args.output / f"lr_{name.replace(' ', '_').lower()}.csv"
+    return grid_search(loss, {"lr": RATES[name == "BNN"]}, log=log).best["lr"]
+
+
+def race(name, parts, args):
+    """Train one network; its rows, and what the table says of it."""
+    lr = choose_lr(name, parts, args) if args.search else LR[name]
+    bilateral = name == "BNN"
+    count = args.epochs if bilateral else args.most_epochs
+    trainer = trainer_of(
+        name, make(name, args), args, lr, round(count * EPOCH / args.measure), 2, "mean_iou",
+        report=shown(name, "mean_iou"),
+        stop=None if bilateral else lambda row: (
+            row["mean_iou"] >= GOAL or row["seconds"] >= 60 * args.minutes
+        ),
+    )  # fmt: skip
+    rows = trainer.fit(*loaders(parts, args, args.measure))
+    trainer.load_best()
+    test = trainer.evaluate(DataLoader(parts["test"], args.batch_size))
+    reached, images = first_at(rows, "mean_iou", GOAL), args.batch_size
+    size, epochs = PAPER[name]
+    row = {
+        "parameters": count_parameters(trainer.model),
+        "paper": size,
+        f"steps to {GOAL}": reached and reached["steps"],
+        "seconds": reached and round(reached["seconds"], 1),
+        "epochs": reached and reached["steps"] * images / EPOCH,
+        "best val IoU": max(row["mean_iou"] for row in rows),
+        "test IoU": test["mean_iou"],
+        "steps": rows[-1]["steps"],
+        "seconds in all": round(rows[-1]["seconds"], 1),
+        "lr": lr,
+        "paper's epochs": epochs,
+    }
+    return trainer.model, rows, row
+
+
+@torch.no_grad()
+def draw(models, data, path):
+    """An image, its tile, and what each network finds."""
+    side = data.height
+    panels = {"image": data.x.view(side, side, 3).clamp(0, 1), "tile": data.y.view(side, side)}
+    for name, model in models.items():
+        panels[name] = model(data.x, data.feature).argmax(1).view(side, side)
+    images = {name: panel.float().numpy() for name, panel in panels.items()}
+    image_panels(images, path, width=192)
+
+
+def main():
+    parser = arguments(
+        __doc__, epochs=5, most_epochs=500, minutes=30.0, measure=200, batch_size=10, val=100,
+        test=200, filler=0.0, search=0,
+    )  # fmt: skip
+    parser.add_argument("--only", choices=PAPER, nargs="+", default=list(PAPER))
+    args = parser.parse_args()
+    if args.quick:
+        args.epochs, args.most_epochs, args.measure, args.val, args.test = 0.024, 0.008, 8, 4, 4
+        args.batch_size, args.only = 4, ["BNN", "CNN 9x9"]
+    args.output.mkdir(parents=True, exist_ok=True)
+    counts = {"train": 24 if args.quick else EPOCH, "val": args.val, "test": args.test}
+    parts = {split: load(split, count, args) for split, count in counts.items()}
+    models, runs, table = {}, {}, {}
+    for name in args.only:
+        models[name], runs[name], table[name] = race(name, parts, args)
+        models[name] = copy.deepcopy(models[name]).eval()
+    if "BNN" in models:
+        settings = {weights.SETTINGS: json.dumps(models["BNN"].settings)}
+        save_file(models["BNN"].state_dict(), args.output / "tiles.safetensors", settings)
+    curves = {
+        name: [(row["steps"] * args.batch_size / EPOCH, row["mean_iou"]) for row in rows]
+        for name, rows in runs.items()
+    }
+    curve, picture = args.output / "curve.png", args.output / "tiles.png"
+    draw_curves(curve, curves, "epochs of 1,000 images", "validation IoU", GOAL)
+    draw(models, parts["test"][0], picture)
+    record(
+        args, "Segmenting tiles", {"Tiles": table}, {"rows": runs},
+        {"A test image": picture}, {"Validation IoU": curve},
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

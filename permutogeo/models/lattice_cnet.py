@@ -1,0 +1,106 @@
+"""A network for sparse drawings that never leaves the lattice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.nn import Linear
+
+from permutogeo.models._block import LatticeBlock, splat_mean
+from permutogeo.models._model import PointModel
+from permutogeo.nn import LatticePool
+from permutogeo.nn._check import check_count, fail
+
+
+class LatticeCNet(PointModel):
+    r"""DeepCNet (`Graham, 2014 <https://arxiv.org/abs/1409.6070>`_) on the lattice: input that is
+    sparse stays sparse from the first layer to the last.
+
+    Values are splatted (each vertex takes the weighted mean of its points), convolved with
+    :math:`k, 2k, 3k, \ldots` channels, and pooled to lattices of half, a quarter, … of the
+    resolution. The last level is read at a few points of a grid that the features span, which a
+    linear layer predicts from: unlike a mean over vertices, they tell where things are. Only
+    vertices near points exist, and nothing is computed elsewhere.
+
+    Args:
+        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
+        hidden_channels: Size of each hidden sample on the finest level, :math:`k`.
+        out_channels: Number of classes.
+        dim: Number of features of a point.
+        extent: Features lie in [0, extent].
+        num_layers: Number of convolutions on each level.
+        depth: Number of poolings.
+        read: Points of the last grid along each axis.
+        dropout: Probability to drop a value before the prediction.
+
+    Shapes:
+        - x: :math:`(N, C_{in})`
+        - feature: :math:`(N, d)`
+        - batch: :math:`(N)` int64
+        - output: :math:`(B, C_{out})`
+
+    Example:
+
+        >>> model = LatticeCNet(1, 8, 183, dim=2, extent=40.0)
+        >>> batch = torch.arange(2).repeat_interleave(150)
+        >>> model(torch.ones(300, 1), 40 * torch.rand(300, 2), batch).shape
+        torch.Size([2, 183])
+    """
+
+    grid: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        dim: int,
+        extent: float,
+        num_layers: int = 1,
+        depth: int = 4,
+        read: int = 3,
+        dropout: float = 0.0,
+    ):
+        super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers)
+        check_count(self, "depth", depth, 0)
+        check_count(self, "read", read)
+        if not extent > 0:
+            fail(self, f"Expected 'extent' above 0 (got {extent})")
+        self.extent, self.depth, self.read, self.dropout = extent, depth, read, dropout
+        widths = [hidden_channels * (level + 1) for level in range(depth + 1)]
+        self.blocks = torch.nn.ModuleList(
+            LatticeBlock(a, b, dim, num_layers)
+            for a, b in zip([in_channels, *widths], widths, strict=False)
+        )
+        self.pools = torch.nn.ModuleList(LatticePool(c, c, dim) for c in widths[:-1])
+        self.predict = Linear(widths[-1] * read**dim, out_channels)
+        place = (torch.arange(read) + 0.5) * (extent / read)
+        grid = torch.cartesian_prod(*[place] * dim).view(-1, dim)
+        self.register_buffer("grid", grid, persistent=False)
+        self.reset_parameters()
+
+    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
+        """Predict for each graph.
+
+        Args:
+            x: Values at the points.
+            feature: Coordinates of the points, divided by their bandwidths, in [0, extent].
+            batch: Graph of each point; graphs do not mix.
+        """
+        lattice = self.lay(x, feature, batch)
+        values = splat_mean(lattice, x)
+        for level, block in enumerate(self.blocks):
+            if level > 0:
+                values, lattice, _ = self.pools[level - 1](values, lattice)
+            values = block(values, lattice)
+        count = 1 if batch is None else int(batch.max()) + 1
+        grid = (self.grid / 2**self.depth).to(lattice.feature.dtype).repeat(count, 1)
+        graph = torch.arange(count, device=grid.device).repeat_interleave(len(self.grid))
+        read = lattice.slice(values, lattice.locate(grid, None if batch is None else graph))
+        read = torch.nn.functional.dropout(read.view(count, -1), self.dropout, self.training)
+        return self.predict(read)
+
+    def _options(self) -> dict[str, Any]:
+        return {"extent": self.extent, "depth": self.depth, "read": self.read}

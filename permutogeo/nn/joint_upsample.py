@@ -1,0 +1,168 @@
+"""Joint bilateral upsampling, with a Gaussian or a learned filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from permutogeo._points import Pair
+from permutogeo.checks import working_dtype
+from permutogeo.incidence import Incidence
+from permutogeo.lattice import Lattice
+from permutogeo.nn._bandwidth import Bandwidth
+from permutogeo.nn._check import check_count, fail, named
+from permutogeo.nn._upsampling import block_means, factor_of, fill_unreached
+from permutogeo.nn.bilateral_conv import BilateralConv
+
+
+class JointBilateralUpsample(torch.nn.Module):
+    r"""Joint bilateral upsampling from the `"Joint Bilateral Upsampling"
+    <https://doi.org/10.1145/1276377.1276497>`_ paper, with the learned filter of `"Learning Sparse
+    High Dimensional Filters" <https://arxiv.org/abs/1503.04949>`_ (section 3.1).
+
+    .. math::
+        \mathbf{x}^{\prime}_i = \frac{1}{n_i} \sum_{v} w_{iv} \sum_{k} \theta_k \sum_{j}
+        w_{j, v + k} \, \mathbf{x}_j
+
+    where :math:`j` runs over the coarse values and :math:`i` over the points of the guide, each a
+    point of position and guide on one lattice, and :math:`n_i` is the response of the Gaussian of
+    the same stencil to ones. A coarse value has the mean position and the mean guide of its block.
+    Points that no coarse value reaches take the Gaussian of twice the bandwidths, of four times,
+    and so on: every output is defined.
+
+    Args:
+        in_channels: Channels of the coarse values, which are those of the output.
+        guide_channels: Channels of the guide: gray, colors or any features.
+        sigma_pos: Bandwidth of positions, in steps of the guide.
+        sigma_color: Bandwidth of the guide, in its own units.
+        radius: Size of the neighborhood: 65 taps for a gray guide and 665 for colors, at 2.
+        learn_filter: Learn the filter, which starts as the Gaussian. Without, it stays that: what a
+            learned filter is to be compared with.
+        learn_sigma: Learn the bandwidths; they stay positive.
+        shared: One scalar filter for all channels; else one that mixes them.
+
+    Shapes:
+        - x: :math:`(B, C, h, w)` or :math:`(C, h, w)`
+        - guide: :math:`(B, G, H, W)` or :math:`(G, H, W)`, larger by a whole factor :math:`f`:
+          :math:`h = \lceil H / f \rceil`
+        - output: :math:`(B, C, H, W)` or :math:`(C, H, W)`
+
+    Example:
+
+        >>> upsample = JointBilateralUpsample(3, 1, sigma_pos=16.0, sigma_color=0.05)
+        >>> upsample(torch.rand(2, 3, 8, 6), torch.rand(2, 1, 32, 24)).shape
+        torch.Size([2, 3, 32, 24])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        guide_channels: int,
+        sigma_pos: float,
+        sigma_color: float,
+        radius: int = 2,
+        learn_filter: bool = True,
+        learn_sigma: bool = False,
+        shared: bool = True,
+    ):
+        super().__init__()
+        check_count(self, "in_channels", in_channels)
+        check_count(self, "guide_channels", guide_channels)
+        check_count(self, "radius", radius, 0)
+        self.in_channels, self.guide_channels = in_channels, guide_channels
+        dim = 2 + guide_channels
+        sigma = [sigma_pos] * 2 + [sigma_color] * guide_channels
+        self.bandwidth = Bandwidth(self, dim, sigma, learn_sigma)
+        self.conv = BilateralConv(
+            in_channels, in_channels, dim, radius, bias=False, shared=shared, normalize="after"
+        )
+        self.conv.requires_grad_(learn_filter)
+
+    def reset_parameters(self) -> None:
+        self.bandwidth.reset_parameters()
+        self.conv.reset_parameters()
+
+    def lay(self, guide: Tensor, size: Sequence[int]) -> tuple[Lattice, Incidence]:
+        """The lattice for values of ``size`` (rows, columns), to give to several calls.
+
+        Shapes:
+            - guide: :math:`(B, G, H, W)` or :math:`(G, H, W)`
+        """
+        guide = self._batched("guide", guide, self.guide_channels)
+        feature, batch = self._points(guide, size)
+        return named(self, Lattice.build_bipartite, *feature, *(batch or (None, None)))
+
+    def forward(
+        self, x: Tensor, guide: Tensor, lattice: tuple[Lattice, Incidence] | None = None
+    ) -> Tensor:
+        """Upsample values.
+
+        Args:
+            x: Coarse values.
+            guide: What they are to follow, at the size of the output.
+            lattice: What :meth:`lay` made for this guide, so that it is built once.
+        """
+        if lattice is not None and self.bandwidth.learned:
+            fail(self, "Expected no 'lattice' with learn_sigma=True, since sigma moves the points")
+        values = self._batched("x", x, self.in_channels)
+        large = self._batched("guide", guide, self.guide_channels)
+        if len(values) != len(large) or values.device != large.device:
+            fail(
+                self,
+                f"Expected 'x' and 'guide' of one batch on one device (got {len(values)} on "
+                f"{values.device} and {len(large)} on {large.device})",
+            )
+        lattice = self.lay(guide, values.shape[2:]) if lattice is None else lattice
+        out = self._filter(values.movedim(1, -1).flatten(0, 2), *lattice)
+        out = out.view(len(large), *large.shape[2:], -1).movedim(-1, 1)
+        return out if x.dim() == 4 else out[0]
+
+    def _filter(self, rows: Tensor, lattice: Lattice, at: Incidence) -> Tensor:
+        """Values at the points of the guide, from those at the coarse points."""
+        out = self.conv(rows, None, None, (lattice, at))
+        _, factor = self.conv._normalizers(lattice, at, working_dtype(rows))
+        assert factor is not None and lattice.others is not None
+        feature, batch = (lattice.feature, lattice.others[0]), lattice.others[1]
+        batches = None if lattice.batch is None or batch is None else (lattice.batch, batch)
+        return fill_unreached(out, factor[:, 0] > 0, rows, feature, batches)
+
+    def _points(self, guide: Tensor, size: Sequence[int]) -> tuple[Pair, Pair | None]:
+        """Features and graphs of the coarse points and of those of the guide."""
+        factor = named(self, factor_of, size, guide.shape[2:])
+        large = guide.to(working_dtype(guide)).movedim(1, -1)
+        rows, columns = (torch.arange(n, device=guide.device) for n in guide.shape[2:])
+        grid = torch.cartesian_prod(rows, columns).flip(1).to(large.dtype)
+        fine = torch.cat([grid.view(*large.shape[1:3], 2).expand(*large.shape[:3], 2), large], -1)
+        parts = (block_means(fine, factor), fine)
+        src, dst = (self.bandwidth(part.flatten(0, 2)) for part in parts)
+        if len(guide) == 1:
+            return (src, dst), None
+        graph = torch.arange(len(guide), device=guide.device)
+        batch_src, batch_dst = (
+            graph.repeat_interleave(part.shape[1] * part.shape[2]) for part in parts
+        )
+        return (src, dst), (batch_src, batch_dst)
+
+    def _batched(self, name: str, x: Any, channels: int) -> Tensor:
+        """The argument with its batch, checked."""
+        if not isinstance(x, Tensor):
+            fail(self, f"Expected '{name}' to be a tensor (got {type(x).__name__})", TypeError)
+        if not x.is_floating_point():
+            fail(self, f"Expected '{name}' of a floating-point type (got {x.dtype})", TypeError)
+        if x.dim() not in (3, 4) or x.shape[-3] != channels or x.shape[0] == 0:
+            fail(
+                self,
+                f"Expected '{name}' of shape [B, {channels}, H, W] or [{channels}, H, W] "
+                f"(got {list(x.shape)})",
+            )
+        return x if x.dim() == 4 else x.unsqueeze(0)
+
+    def extra_repr(self) -> str:
+        sigma = self.bandwidth.sigma.tolist()
+        return (
+            f"{self.in_channels}, {self.guide_channels}, sigma_pos={sigma[0]:g}, "
+            f"sigma_color={sigma[2]:g}"
+        )

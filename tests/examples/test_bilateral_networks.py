@@ -1,0 +1,96 @@
+"""The pieces of the examples on bilateral networks; tests/test_examples.py runs them as a whole."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.signal import correlate
+
+from permutogeo import Lattice
+from permutogeo.models import BNNLeNet
+from permutogeo.nn import LatticeConv
+
+FOLDER = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def examples():
+    """A function that imports an example."""
+    sys.path.insert(0, str(FOLDER))
+    yield importlib.import_module
+    sys.path.remove(str(FOLDER))
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4, 5])
+def test_dense_convolution(examples, dim):
+    """Against scipy's correlation in any dimension."""
+    convolve = examples("runtime_table").dense_convolution
+    x, weight = torch.rand(1, 2, *[4] * dim), torch.rand(3, 2, *[3] * dim)
+    wanted = [
+        sum(correlate(x[0, c].numpy(), weight[o, c].numpy(), "same") for c in range(2))
+        for o in range(3)
+    ]
+    np.testing.assert_allclose(convolve(x, weight)[0], np.stack(wanted), rtol=1e-4)
+
+
+def test_no_convolution_that_does_not_fit(examples):
+    """The 5-D grid of the paper needs more than any machine at hand, the 4-D one does not."""
+    size = examples("runtime_table").dense_bytes
+    assert size((50,) * 5, 3) > 200e9
+    assert 50**4 * 53 * 4 < size((50,) * 4, 3) < 10e9
+
+
+def test_interpolation(examples):
+    """Points on pixels leave the image as it is; others spread by their bilinear weights."""
+    twin = examples("_networks").SpatialTwin(BNNLeNet(1, 10, side=28), 5, 28)
+    image = torch.rand(2, 28, 28)
+    y, x = np.mgrid[:28, :28]
+    pos = torch.from_numpy(np.stack([x, y], -1).reshape(-1, 2)).float().repeat(2, 1)
+    batch = torch.arange(2).repeat_interleave(784)
+    grid = twin.interpolate(image.view(-1, 1), pos, batch)
+    torch.testing.assert_close(grid[:, 0], image)
+    two = torch.tensor([[3.25, 5.5], [3.75, 5.5]])
+    grid = twin.interpolate(torch.tensor([[1.0], [0.0]]), two, torch.zeros(2, dtype=torch.long))[
+        0, 0
+    ]
+    assert float(grid[5, 3]) == pytest.approx(0.75) and float(grid[6, 4]) == pytest.approx(0.25)
+    assert int((grid != 0).sum()) == 4
+    assert twin(image.view(-1, 1), pos, batch).shape == (2, 10)
+
+
+def test_operations(examples):
+    """Products by hand: of a spatial layer, a linear one, and one on the lattice."""
+    count = examples("_networks").operations
+    layers = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 5, 3), torch.nn.Flatten(), torch.nn.Linear(80, 7)
+    )
+    assert count(layers, lambda m: m(torch.rand(2, 3, 6, 6))) == pytest.approx(
+        (2 * 5 * 16 * 27 + 2 * 80 * 7) / 1e6
+    )
+    lattice = Lattice.build(4 * torch.rand(30, 2))
+    conv = torch.nn.Sequential(LatticeConv(3, 5, dim=2))
+    values = lattice.splat(torch.rand(30, 3))
+    wanted = lattice.num_vertices * 7 * 15 / 1e6
+    assert count(conv, lambda m: m[0](values, lattice)) == pytest.approx(wanted)
+    stem = BNNLeNet(1, 10, extent=20.0, side=28)
+    got = count(stem, lambda m: m(torch.ones(9, 1), 20 * torch.rand(9, 2)))
+    rest = 50 * 64 * 500 + 500 * 800 + 5000
+    assert rest / 1e6 < got < (rest + 7 * 20 * 1000) / 1e6
+
+
+def test_cells(examples):
+    text = examples("_networks").text
+    assert [text(v) for v in (None, 1234, 0.98765, 12345.6, "—")] == [
+        "not reached", "1,234", "0.9877", "12,346", "—",
+    ]  # fmt: skip
+
+
+def test_twins_share_their_sizes(examples):
+    """The paper's spatial networks have 52k parameters with 9 x 9 filters, 282k with 21 x 21."""
+    net = examples("tiles").SpatialNet
+    count = {k: sum(p.numel() for p in net(k).parameters()) for k in (9, 21)}
+    assert count == {9: 51_890, 21: 282_290}
+    assert net(9, side=16)(torch.rand(512, 3), None).shape == (512, 2)
