@@ -6,8 +6,7 @@ takes a photograph of 375 x 500 pixels with features (x, y), (r, g, b), (x, r, g
 (x, y, r, g, b) in [0, 50), and times 50 filters of a neighborhood of one: on the lattice, with and
 without building it, and as a convolution on the dense grid of 50 points along each axis, in torch,
 each forward and with backward. Convolutions that would not fit into memory are not begun: the table
-says how much they would take. Expect the lattice to be tens of times as fast in four dimensions,
-and the dense grid not to fit in five (docs/results.md).
+says how much they would take.
 """
 
 import math

@@ -5,8 +5,8 @@
 makes images of a tile before a background, both of random colors, and trains three layers of 32, 16
 and 2 filters to find it: bilateral ones over position and color with 63 taps, and spatial ones of
 9 x 9 to 21 x 21. An epoch is 1,000 images. The bilateral network trains for a few; each spatial one
-until its validation IoU is 0.95, or for half an hour. Expect the first to reach 0.95 within its
-first epoch, in seconds (docs/results.md). A table, ``results.json``, the curve over all networks, a
+until its validation IoU is 0.95, or for half an hour. Expect the first to reach 0.95 in its first
+epochs, in seconds (docs/results.md). A table, ``results.json``, the curve over all networks, a
 picture and the weights ``tiles.safetensors`` are left in the output folder; a run that was
 interrupted goes on where it was.
 """
@@ -42,7 +42,7 @@ PAPER = {  # parameters, and epochs of 10,000 images that it trains for
     "BNN": ("40k", 30), "CNN 9x9": ("52k", 500), "CNN 13x13": ("", 500),
     "CNN 17x17": ("", 500), "CNN 21x21": ("282k", 500),
 }  # fmt: skip
-# Chosen by --search among RATES.
+# The bilateral network's was chosen by --search among RATES; the others' have not been searched.
 LR = {"BNN": 3.0, "CNN 9x9": 0.1, "CNN 13x13": 0.1, "CNN 17x17": 0.1, "CNN 21x21": 0.1}
 RATES = {True: [0.3, 1.0, 3.0], False: [0.01, 0.03, 0.1, 0.3]}
 
