@@ -7,7 +7,7 @@ position, by a bilateral one whose bandwidths are chosen on the training part, b
 learned from there, and by a network of bilateral convolutions; scikit-image's and OpenCV's filters
 stand beside them where they are installed. A table, ``results.json``, the PSNR of each image, the
 curves of training, pictures and a page are left in the output folder. What is there already is not
-made again. Expect 26.2, 26.8, 27.0 and 27.4 dB for the paper's four rows (docs/results.md).
+made again. Expect 26.2, 27.1, 27.3 and 27.4 dB for the paper's four rows (docs/results.md).
 """
 
 import argparse
