@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from permutogeo.functional import gaussian_filter
-from permutogeo.image._arrays import channels_last, check_finite, positions
+from permutogeo.image._arrays import channels_last, check_finite
+from permutogeo.image._windows import filter_sums
 
 
 def bilateral_filter(
@@ -17,6 +17,8 @@ def bilateral_filter(
     guide: np.ndarray | Tensor | None = None,
 ) -> np.ndarray | Tensor:
     """Smooth an image within its edges.
+
+    Large images are filtered in windows, in memory that does not grow with them.
 
     Args:
         image: The image to smooth, of any number of channels.
@@ -44,22 +46,12 @@ def bilateral_filter(
         )
     if guide_values.device != values.device:
         raise ValueError(f"Expected 'guide' on {values.device} (got {guide_values.device})")
-    images, height, width, channels = values.shape
-    feature = torch.cat(
-        [
-            (positions(height, width, values) / sigma_pos).expand(images, -1, -1, -1),
-            guide_values / sigma_color,
-        ],
-        dim=-1,
-    ).flatten(0, 2)
-    pixels = height * width
-    batch = torch.arange(images, device=values.device).repeat_interleave(pixels)
-    try:
-        smooth = gaussian_filter(values.flatten(0, 2), feature, batch if images > 1 else None)
-    except ValueError as error:
-        raise ValueError(
-            f"Expected 'sigma_pos' and 'sigma_color' large enough for {height} x {width} pixels "
-            f"with colors from {guide_values.min().item():g} to {guide_values.max().item():g} "
-            f"(got {sigma_pos:g} and {sigma_color:g})"
-        ) from error
-    return restore(smooth.view(images, height, width, channels))
+    sigmas = (float(sigma_pos), float(sigma_color))
+    smooth = [_filtered(*pair, sigmas) for pair in zip(values, guide_values, strict=True)]
+    return restore(torch.stack(smooth) if smooth else values)
+
+
+def _filtered(values: Tensor, guide: Tensor, sigmas: tuple[float, float]) -> Tensor:
+    """One image ``[H, W, C]``; each pixel reaches itself, so that no sum of ones is 0."""
+    sums = filter_sums(values, guide, sigmas)
+    return sums[..., :-1] / sums[..., -1:]
