@@ -57,7 +57,7 @@ def image_panels(
         >>> clean = np.linspace(0, 1, 64 * 64).reshape(64, 64)
         >>> noisy = clean + np.random.default_rng(0).normal(0, 0.1, clean.shape)
         >>> image_panels({"clean": clean, "noisy": noisy}, crop=(8, 8, 16, 16), width=100).size
-        (216, 250)
+        (212, 229)
     """
     check_path(path)
     if not images:
