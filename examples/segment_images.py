@@ -4,9 +4,9 @@
 
 takes the scores of a network on photographs of VOC 2012, chooses the Gaussian kernels of a CRF on
 the training part, learns free ones from there, and tests all on the validation part. A table,
-``results.json``, the curves of training and a picture are left in the output folder. Expect 0.2
-to 0.3 points of mean IoU over the network with Gaussian kernels and 0.6 with learned ones, after
-half an hour (docs/results.md). ``--task materials`` does the same with a folder of the MINC
+``results.json``, the curves of training, a picture and a page are left in the output folder. Expect
+0.2 to 0.3 points of mean IoU over the network with Gaussian kernels and 0.6 with learned ones,
+after half an hour (docs/results.md). ``--task materials`` does the same with a folder of the MINC
 database.
 """
 
@@ -24,7 +24,7 @@ from permutogeo.datasets import MINC, VOC2012
 from permutogeo.nn import DenseCRF, GaussianKernel, LearnedKernel
 from permutogeo.train import Confusion, Trainer, hold_out, logistic_step, scale_search
 from permutogeo.transforms import BilateralFeature
-from permutogeo.viz import overlay
+from permutogeo.viz import experiment_page, overlay
 
 SHOWN = ("mean_iou", "accuracy", "class_accuracy")
 
@@ -222,6 +222,15 @@ def main():
     (args.output / "results.json").write_text(json.dumps(record, indent=2))
     with torch.no_grad():
         experiment.draw(crfs, args.output / "segmentation.png")
+    experiment_page(
+        args.output / "page.html",
+        title="Photographs segmented by a dense CRF",
+        command="python examples/segment_images.py",
+        tables={"Test": {n: {c: 100 * row[c] for c in SHOWN} for n, row in rows.items()}},
+        pictures={"Network, Gauss, loose": args.output / "segmentation.png"},
+        curves={path.parent.name: path for path in sorted(args.output.glob("*/curve.png"))},
+        settings=settings,
+    )
 
 
 if __name__ == "__main__":
