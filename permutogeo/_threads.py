@@ -51,14 +51,12 @@ class _Batch:
 
     def __init__(self, jobs: Sequence[Job]):
         self.pending = deque(jobs)
-        self.active = 0  # threads that may be at work on a job
+        self.active = 0  # workers that may be at work on a job
         self.errors: list[BaseException] = []
         self.changed = threading.Condition()
 
     def drain(self) -> None:
         """Take jobs until there are none."""
-        with self.changed:
-            self.active += 1
         try:
             while self.pending:
                 try:
@@ -68,10 +66,19 @@ class _Batch:
                 job()
         except BaseException as error:
             self.give_up(error)
-        finally:
-            with self.changed:
-                self.active -= 1
-                self.changed.notify_all()
+
+    def help(self) -> None:
+        """Take jobs on a worker, whom :meth:`finish` waits for.
+
+        The caller is not counted: Ctrl-C could strike between a count and what takes it back, and
+        nobody would ever finish. Workers are not interrupted.
+        """
+        with self.changed:
+            self.active += 1
+        self.drain()
+        with self.changed:
+            self.active -= 1
+            self.changed.notify_all()
 
     def give_up(self, error: BaseException) -> None:
         """Leave out the jobs that nobody has begun."""
@@ -116,7 +123,7 @@ def _start(size: int) -> list[SimpleQueue]:
         torch.set_num_threads(1)
         arrived.wait()
         while (batch := queue.get()) is not None:
-            batch.drain()
+            batch.help()
 
     setting = torch.get_num_threads()
     queues: list[SimpleQueue] = [SimpleQueue() for _ in range(size)]
