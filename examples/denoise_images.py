@@ -181,7 +181,7 @@ class Experiment:
         size = data.height, data.width
         images, notes = {"Clean": data.y.view(size)}, {"Clean": " "}
         for name, model in models.items():
-            out = model(data)
+            out = model.eval()(data)
             images[LONG.get(name, name)] = out.view(size)
             notes[LONG.get(name, name)] = f"{psnr(out, data.y):.2f} dB"
         side = min(size) // 3
