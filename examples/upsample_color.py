@@ -178,7 +178,8 @@ def write_page(args, record, pictures):
     }
     experiment_page(
         args.output / "page.html", title="Colors upsampled along a gray photograph",
-        text=__doc__.split("\n\n")[2], command="python examples/upsample_color.py",
+        text="Means of colors over blocks, enlarged along the gray photograph.",
+        command="python examples/upsample_color.py",
         tables=tables, pictures=pictures, curves=curves, settings=record["settings"],
     )  # fmt: skip
 

@@ -140,7 +140,8 @@ def write_page(args, record, pictures):
     curves = {path.parent.name: path for path in sorted(args.output.glob("*/curve.png"))}
     experiment_page(
         args.output / "page.html", title="Depth upsampled along a color photograph",
-        text=__doc__.split("\n\n")[2], command="python examples/upsample_depth.py", tables=tables,
+        text="Measured depth of rooms, reduced by 8 and enlarged along the photograph.",
+        command="python examples/upsample_depth.py", tables=tables,
         pictures=pictures, curves=curves,
         settings=record["settings"],
     )  # fmt: skip
