@@ -135,6 +135,8 @@ import os, signal, sys, threading
 import torch
 from permutogeo.functional import gaussian_filter
 
+# A shell that starts the tests in the background has them ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 generator = torch.Generator().manual_seed(0)
 x = torch.rand(100_000, 3, generator=generator)
 feature = torch.rand(100_000, 3, generator=generator) * 20
