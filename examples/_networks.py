@@ -207,7 +207,9 @@ class SpatialTwin(torch.nn.Module):
 
     def forward(self, x, feature, batch=None):
         batch = torch.zeros(len(x), dtype=torch.long) if batch is None else batch
-        return self.rest(self.first(self.interpolate(x, feature, batch)))
+        grid = self.interpolate(x, feature, batch)
+        # Channels last, as the bilateral layer gives its result: it takes half the time.
+        return self.rest(self.first(grid.to(memory_format=torch.channels_last)))
 
     def interpolate(self, x, feature, batch):
         """The mean of the points around each pixel, by their bilinear weights; far from all, 0."""

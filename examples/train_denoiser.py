@@ -22,7 +22,7 @@ from _surfaces import dense, uneven
 from torch_geometric.data import Data
 
 from permutogeo.datasets import Bodies, OpenMeshes, SharpShapes
-from permutogeo.train.denoising import Settings, evaluate, save_denoiser, train_denoiser
+from permutogeo.train.denoising import Settings, evaluate, train_denoiser
 from permutogeo.transforms import NormalNoise
 
 # Left out of training: what a denoiser is worth shows on shapes that it does not know.
@@ -102,7 +102,7 @@ def main():
     for pair, angle in zip(pairs, angles, strict=True):
         print(f"{pair.name:36} {angle:6.2f} degrees")
     args.output.mkdir(parents=True, exist_ok=True)
-    save_denoiser(model, args.output / "mesh_denoiser.safetensors")
+    model.save_pretrained(args.output / "mesh_denoiser.safetensors")
     record = {
         "arguments": {name: str(value) for name, value in vars(args).items()},
         "angles": {pair.name: angle for pair, angle in zip(pairs, angles, strict=True)},

@@ -35,7 +35,7 @@ ROOMS = {
     "functional": LATTICE,
     "image": NN,
     "nn": FUNCTIONAL | {"diagonal"},
-    "weights": set(),
+    "weights": DATA,
     "models": NN | {"transforms", "weights"},
     "mesh": MODELS | {"transforms"},
     "data": set(),

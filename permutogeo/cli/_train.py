@@ -52,7 +52,7 @@ def denoise(
         from permutogeo.cli._geometry import plural
         from permutogeo.cli._jobs import check_file, files_in
         from permutogeo.models import MeshDenoiser
-        from permutogeo.train.denoising import FINE_TUNING, save_denoiser, train_denoiser
+        from permutogeo.train.denoising import FINE_TUNING, train_denoiser
         from permutogeo.train.denoising import Settings as Anew
 
         check_file(output, (".safetensors",))
@@ -64,7 +64,7 @@ def denoise(
         number = plural(len(meshes), "mesh", "meshes")
         typer.echo(f"{number} to learn from, {settings.steps} steps for each stage")
         trained = train_denoiser(meshes, model, settings, log=typer.echo)
-        save_denoiser(trained, output)
+        trained.save_pretrained(output)
         _compare(meshes, model, trained)
         typer.echo(f"{output}")
 

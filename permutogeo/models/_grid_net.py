@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from permutogeo.models._pretrained import Pretrained
 from permutogeo.nn import BilateralConv
 from permutogeo.nn._check import check_count, fail
 
@@ -58,7 +59,7 @@ class GridStem(torch.nn.Module):
         return out.view(count, self.side, self.side, -1).permute(0, 3, 1, 2)
 
 
-class GridNet(torch.nn.Module):
+class GridNet(Pretrained):
     """Base of the networks: a stem, then convolutions on the grid, and a linear layer.
 
     Args:
@@ -89,6 +90,7 @@ class GridNet(torch.nn.Module):
         if not extent > 0:
             fail(self, f"Expected 'extent' above 0 (got {extent})")
         self.in_channels, self.out_channels, self.extent = in_channels, out_channels, extent
+        self.radius, self.normalize = radius, normalize
         (width, kernel, pool), *others = layers
         side, margin = side - kernel + 1, (kernel - 1) // 2
         self.first = GridStem(in_channels, width, side, margin, extent, radius, normalize)
@@ -115,7 +117,7 @@ class GridNet(torch.nn.Module):
         return self.rest(self.first(x, feature, batch))
 
     def __repr__(self) -> str:
-        options: dict[str, Any] = {"extent": self.extent, "radius": self.first.conv.radius}
+        options: dict[str, Any] = {"extent": self.extent, "radius": self.radius}
         shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
         return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {shown})"
 
@@ -123,12 +125,14 @@ class GridNet(torch.nn.Module):
 def _spatial(
     width: int, pool: int, layers: Layers, out_channels: int, dropout: float
 ) -> torch.nn.Sequential:
-    """The layers after a first one of some width, from its activation to the prediction."""
-    modules: list[torch.nn.Module] = [torch.nn.ReLU(), torch.nn.MaxPool2d(pool)]
+    """The layers after a first one of some width, from its pooling to the prediction."""
+    # Maxima come before ReLU, which gives the same of fewer values.
+    modules: list[torch.nn.Module] = [torch.nn.MaxPool2d(pool), torch.nn.ReLU()]
     for channels, kernel, pool in layers:
-        modules += [torch.nn.Conv2d(width, channels, kernel), torch.nn.ReLU()]
+        modules.append(torch.nn.Conv2d(width, channels, kernel))
         if pool > 1:
             modules.append(torch.nn.MaxPool2d(pool))
+        modules.append(torch.nn.ReLU())
         width = channels
     modules += [torch.nn.Flatten(), torch.nn.Dropout(dropout)]
     return torch.nn.Sequential(*modules, torch.nn.Linear(width, out_channels))

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
 from permutogeo.models._model import PointModel
-from permutogeo.models._pretrained import load_model
+from permutogeo.models._pretrained import Pretrained
 from permutogeo.nn import BilateralConv
 from permutogeo.nn._check import check_count, fail
 
 
-class BilateralNet(PointModel):
+class BilateralNet(Pretrained, PointModel):
     r"""The bilateral neural network from the `"Learning Sparse High Dimensional Filters: Image
     Filtering, Dense CRFs and Bilateral Neural Networks" <https://arxiv.org/abs/1503.04949>`_ paper:
     a stack of bilateral convolutions that share one lattice, for a prediction at each point.
@@ -29,7 +28,8 @@ class BilateralNet(PointModel):
     The linear term keeps what is a point's own, which the way over the lattice would smooth. A
     linear layer on the outputs of all layers predicts. With ``plain=True``, it is the network of
     the paper's own experiments: the convolutions alone, with a ReLU in between, the last of which
-    predicts.
+    predicts. ``from_pretrained("tiles")`` finds the tile in each image of
+    :class:`permutogeo.datasets.Tiles`, from colors over ``(x / 20, y / 20, 10 r, 10 g, 10 b)``.
 
     Args:
         in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
@@ -61,6 +61,11 @@ class BilateralNet(PointModel):
         40370
     """
 
+    pretrained: ClassVar = {"tiles": "tiles"}
+    _arguments = (
+        "in_channels", "hidden_channels", "out_channels", "dim", "num_layers", "radius",
+        "normalize", "init", "plain",
+    )  # fmt: skip
     predict: Linear | None
 
     def __init__(
@@ -103,24 +108,6 @@ class BilateralNet(PointModel):
             self.norms.extend(BatchNorm(width, allow_single_element=True) for width in widths)
             self.predict = Linear(sum(widths), out_channels)
         self.reset_parameters()
-
-    @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str] = "tiles") -> BilateralNet:
-        """A trained model.
-
-        Args:
-            name: ``"tiles"``, which comes with the package: it finds the tile in each image of
-                :class:`permutogeo.datasets.Tiles`, from colors over the features
-                ``(x / 20, y / 20, 10 r, 10 g, 10 b)``; or a ``.safetensors`` file with a model's
-                ``settings`` in it.
-        """
-        return load_model(cls, name)
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The arguments that make a model of this size."""
-        names = ("in_channels", "hidden_channels", "out_channels", "dim", "num_layers", "radius")
-        return {name: getattr(self, name) for name in (*names, "normalize", "init", "plain")}
 
     def reset_parameters(self) -> None:
         """Start all layers anew."""

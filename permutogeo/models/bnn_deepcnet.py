@@ -39,6 +39,10 @@ class BNNDeepCNet(GridNet):
         torch.Size([1, 183])
     """
 
+    _arguments = (
+        "in_channels", "out_channels", "extent", "depth", "hidden_channels", "radius", "normalize",
+    )  # fmt: skip
+
     def __init__(
         self,
         in_channels: int,
@@ -59,3 +63,4 @@ class BNNDeepCNet(GridNet):
         super().__init__(
             in_channels, out_channels, side, layers, extent, radius, normalize, dropout
         )
+        self.depth, self.hidden_channels = depth, hidden_channels

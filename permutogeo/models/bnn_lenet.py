@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from permutogeo.models._grid_net import GridNet
 from permutogeo.nn._check import check_choice
 
@@ -46,6 +48,9 @@ class BNNLeNet(GridNet):
         torch.Size([1, 10])
     """
 
+    pretrained: ClassVar = {"assamese": "bnn_lenet_assamese"}
+    _arguments = ("in_channels", "out_channels", "extent", "side", "radius", "normalize")
+
     def __init__(
         self,
         in_channels: int,
@@ -60,3 +65,4 @@ class BNNLeNet(GridNet):
         super().__init__(
             in_channels, out_channels, side, _LAYERS[side], extent, radius, normalize, dropout
         )
+        self.side = side

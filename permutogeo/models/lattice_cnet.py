@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -10,11 +10,12 @@ from torch_geometric.nn import Linear
 
 from permutogeo.models._block import LatticeBlock, splat_mean
 from permutogeo.models._model import PointModel
+from permutogeo.models._pretrained import Pretrained
 from permutogeo.nn import LatticePool
 from permutogeo.nn._check import check_count, fail
 
 
-class LatticeCNet(PointModel):
+class LatticeCNet(Pretrained, PointModel):
     r"""DeepCNet (`Graham, 2014 <https://arxiv.org/abs/1409.6070>`_) on the lattice: input that is
     sparse stays sparse from the first layer to the last.
 
@@ -49,6 +50,11 @@ class LatticeCNet(PointModel):
         torch.Size([2, 183])
     """
 
+    pretrained: ClassVar = {"assamese": "lattice_cnet_assamese"}
+    _arguments = (
+        "in_channels", "hidden_channels", "out_channels", "dim", "extent", "num_layers", "depth",
+        "read",
+    )  # fmt: skip
     grid: Tensor
 
     def __init__(

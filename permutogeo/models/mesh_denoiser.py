@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import copy
 import math
-import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from permutogeo import weights
 from permutogeo.models._cascade import SMOOTHING, Pieces, advance, begin
 from permutogeo.models._normal_filter import NormalStage
+from permutogeo.models._pretrained import Pretrained
 from permutogeo.models._samples import Samples
 from permutogeo.models._triangles import Triangles
 from permutogeo.transforms._mesh import refresh
@@ -31,7 +30,7 @@ BANDWIDTHS: tuple[Bandwidths, ...] = (
 )
 
 
-class MeshDenoiser(torch.nn.Module):
+class MeshDenoiser(Pretrained):
     r"""Removes noise from a mesh or a point cloud, and keeps its edges and corners.
 
     A cascade of stages, each a learned and locally adaptive bilateral filter of face normals: the
@@ -63,6 +62,8 @@ class MeshDenoiser(torch.nn.Module):
         Data(pos=[4, 3], face=[3, 4])
     """
 
+    pretrained: ClassVar = {"default": "mesh_denoiser"}
+
     def __init__(self, bandwidths: Sequence[Bandwidths] = BANDWIDTHS, hidden_channels: int = 80):
         super().__init__()
         if len(bandwidths) == 0 or any(len(stage) < 2 for stage in bandwidths):
@@ -72,26 +73,8 @@ class MeshDenoiser(torch.nn.Module):
         self.stages = _stages(bandwidths, hidden_channels)
         self.point_stages = _stages(bandwidths, hidden_channels)
 
-    @classmethod
-    def from_pretrained(cls, name: str | os.PathLike[str] = "default") -> MeshDenoiser:
-        """A trained model.
-
-        Args:
-            name: ``"default"``, which comes with the package, or a ``.safetensors`` file that
-                :func:`permutogeo.train.denoising.save_denoiser` wrote.
-        """
-        tensors, settings = weights.load("mesh_denoiser" if name == "default" else name)
-        try:
-            model = cls(**settings)
-            model.load_state_dict(tensors)
-        except (TypeError, RuntimeError) as error:
-            raise ValueError(
-                f"'{name}': Expected the weights of a MeshDenoiser ({error})"
-            ) from error
-        return model.eval()
-
     @property
-    def settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, Any]:
         """The arguments that make a model of this size."""
         bandwidths = [stage.bandwidths for stage in self.stages]
         return {"bandwidths": bandwidths, "hidden_channels": self.hidden_channels}

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import copy
-import json
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 from torch_geometric.data import Data
 
-from permutogeo import weights
-from permutogeo.data._files import replacing
 from permutogeo.metrics import normal_angle
 from permutogeo.models import MeshDenoiser
 from permutogeo.models._cascade import advance
@@ -69,13 +63,6 @@ def train_denoiser(
 def evaluate(model: MeshDenoiser, pairs: Sequence[Data]) -> list[float]:
     """The mean angle between normals, in degrees, of each mesh whose ``clean_pos`` is known."""
     return [float(normal_angle(model(p).pos, p.clean_pos, p.face)) for p in pairs]
-
-
-def save_denoiser(model: MeshDenoiser, path: str | os.PathLike[str]) -> None:
-    """Write a model for :meth:`permutogeo.models.MeshDenoiser.from_pretrained`."""
-    metadata = {weights.SETTINGS: json.dumps(model.settings)}
-    with replacing(Path(path)) as temporary:
-        save_file(model.state_dict(), temporary, metadata)
 
 
 def _train_stage(

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
+
+from permutogeo.data._files import replacing
 
 FOLDER = Path(__file__).parent
 SETTINGS = "settings"
@@ -42,3 +46,12 @@ def load(source: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, A
         raise ValueError(
             f"'{path}': Expected safetensors with the settings of a model ({error!r})"
         ) from error
+
+
+def save(
+    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], settings: Mapping[str, Any]
+) -> None:
+    """Write what :func:`load` reads, whole or not at all."""
+    kept = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    with replacing(Path(path)) as temporary:
+        save_file(kept, temporary, {SETTINGS: json.dumps(dict(settings))})

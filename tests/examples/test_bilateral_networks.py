@@ -94,3 +94,17 @@ def test_twins_share_their_sizes(examples):
     count = {k: sum(p.numel() for p in net(k).parameters()) for k in (9, 21)}
     assert count == {9: 51_890, 21: 282_290}
     assert net(9, side=16)(torch.rand(512, 3), None).shape == (512, 2)
+
+
+@pytest.mark.parametrize("kernel", [3, 9, 21])
+def test_spatial_layers_by_fourier_transforms(examples, kernel):
+    """The same as torch's own convolution, and the same gradients."""
+    layer = torch.nn.Conv2d(3, 4, kernel, padding=kernel // 2, dtype=torch.float64)
+    x = torch.rand(2, 3, 30, 30, dtype=torch.float64, requires_grad=True)
+    leaves = (x, *layer.parameters())
+    found, expected = examples("tiles").convolve(x, layer), layer(x)
+    torch.testing.assert_close(found, expected)
+    weight = torch.rand_like(expected)
+    pairs = (torch.autograd.grad((out * weight).sum(), leaves) for out in (found, expected))
+    for one, other in zip(*pairs, strict=True):
+        torch.testing.assert_close(one, other)

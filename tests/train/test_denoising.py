@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from permutogeo.models import MeshDenoiser
 from permutogeo.train._cases import cloud_case, mesh_case
 from permutogeo.train._noise import KINDS, add_noise, rotation
-from permutogeo.train.denoising import Settings, evaluate, save_denoiser, train_denoiser
+from permutogeo.train.denoising import Settings, evaluate, train_denoiser
 from permutogeo.transforms import NormalNoise
 from permutogeo.transforms._mesh import face_geometry, mean_edge_length
 
@@ -86,7 +86,7 @@ def test_nothing_to_train_on():
 def test_a_saved_model_comes_back(tmp_path):
     model = MeshDenoiser([[(1.0, None), (2.0, 0.5)]], hidden_channels=8)
     torch.nn.init.normal_(model.stages[0].lins[-1].weight, std=0.1)
-    save_denoiser(model, tmp_path / "own.safetensors")
+    model.save_pretrained(tmp_path / "own.safetensors")
     again = MeshDenoiser.from_pretrained(tmp_path / "own.safetensors")
     mesh = NormalNoise(0.2, seed=0)(cube())
     assert torch.equal(again(mesh).pos, model(mesh).pos)
