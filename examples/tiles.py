@@ -42,7 +42,7 @@ PAPER = {  # parameters, and epochs of 10,000 images that it trains for
 }  # fmt: skip
 # The bilateral network's was chosen by --search among RATES; the others' have not been searched.
 LR = {"BNN": 3.0, "CNN 9x9": 0.1, "CNN 13x13": 0.1, "CNN 17x17": 0.1, "CNN 21x21": 0.1}
-RATES = {True: [0.3, 1.0, 3.0], False: [0.01, 0.03, 0.1, 0.3]}
+RATES = {True: [0.3, 1.0, 3.0], False: [0.001, 0.003, 0.01, 0.03]}
 
 
 class SpatialNet(torch.nn.Module):

@@ -26,6 +26,8 @@ ops = torch.ops.permutogeo
 # A chunk of gathered rows stays in a core's cache.
 _CHUNK_BYTES = 4 * 2**20
 _CUDA_CHUNK_BYTES = 64 * 2**20
+# Products with fewer columns than this are made as rows, which takes a fifth of the time.
+_FEW_COLUMNS = 12
 # Partial sums of the filter's gradient, whatever the number of threads.
 _PARTIAL_SUMS = 16
 
@@ -81,9 +83,9 @@ def _convolve(values, filter, neighbors, opposite, groups):
     out = _warp.empty(len(neighbors), filter.shape[2], dtype=values.dtype, device=values.device)
     if out.numel() == 0 or filter.numel() == 0:
         return out.zero_()
-    if groups == 1 and values.shape[1] % 4 == 3:
-        # One channel of zeros more makes whole blocks (kernels/rows.py).
-        values, filter = pad(values, (0, 1)), pad(filter, (0, 0, 0, 1))
+    extra = _to_whole_blocks(values, groups)
+    if extra:
+        values, filter = pad(values, (0, extra)), pad(filter, (0, 0, 0, extra))
     gather = _Gather(values, neighbors, groups)
     matrix = _matrix(filter.detach(), groups)
 
@@ -101,7 +103,12 @@ def _convolve_backward(values, filter, grad, neighbors, opposite, groups):
 
 
 def _correlate(values, grad, neighbors, opposite, groups):
-    return _adjoint(values, grad, neighbors, opposite, groups, None)[1]
+    """The filter's gradient, from the neighbors of whichever has fewer channels."""
+    if values.shape[1] > grad.shape[1]:
+        return _adjoint(values, grad, neighbors, opposite, groups, None)[1]
+    # With u the neighbor k of v, v is the opposite neighbor of u.
+    exchanged = _adjoint(grad, values, neighbors, opposite, groups, None)[1]
+    return _transposed(exchanged, opposite, groups).contiguous()
 
 
 def _adjoint(values, grad, neighbors, opposite, groups, filter):
@@ -117,6 +124,9 @@ def _adjoint(values, grad, neighbors, opposite, groups, filter):
         out = _warp.empty(count, channels, dtype=values.dtype, device=values.device)
     if values.numel() == 0 or grad.numel() == 0:
         return out if out is None else out.zero_(), grad_filter
+    extra = _to_whole_blocks(grad, groups)
+    if extra:
+        grad, filter = pad(grad, (0, extra)), None if filter is None else pad(filter, (0, extra))
     gather = _Gather(grad, neighbors, groups)
     if filter is not None:
         matrix = _matrix(_transposed(filter.detach(), opposite, groups), groups)
@@ -124,7 +134,7 @@ def _adjoint(values, grad, neighbors, opposite, groups, filter):
     columns = values.detach().reshape(count, groups, -1).permute(1, 2, 0)
     chunks = gather.chunks()
     parts = min(_PARTIAL_SUMS, len(chunks))
-    sums = values.new_zeros(parts, groups, channels // groups, taps * outputs // groups)
+    sums = values.new_zeros(parts, groups, channels // groups, gather.row // groups)
 
     def work(mine: Iterator[int]) -> None:
         read = gather.reader()
@@ -139,21 +149,29 @@ def _adjoint(values, grad, neighbors, opposite, groups, filter):
                     sums[part].baddbmm_(columns[:, :, first:last], rows)
 
     _in_workers(work, list(range(parts)), gather)
-    total = combine(sums).view(groups, channels // groups, taps, outputs // groups)
-    total = total.permute(2, 1, 0, 3).reshape(taps, channels // groups, outputs)
-    return out, total.index_select(0, opposite)
+    total = combine(sums).view(groups, channels // groups, taps, -1)
+    total = total.permute(2, 1, 0, 3).reshape(taps, channels // groups, -1)
+    return out, total[..., :outputs].index_select(0, opposite)
+
+
+def _to_whole_blocks(values: torch.Tensor, groups: int) -> int:
+    """How many channels of zeros more are gathered faster, as whole blocks (kernels/rows.py)."""
+    return -values.shape[1] % 4 if groups == 1 and values.shape[1] % 4 > 1 else 0
 
 
 def _matrix(filter: torch.Tensor, groups: int) -> torch.Tensor:
     """The filter as one matrix for each group, ``[groups, K C_in / groups, C_out / groups]``."""
     taps, _, outputs = filter.shape
     grouped = filter.reshape(taps, -1, groups, outputs // groups).permute(2, 0, 1, 3)
-    return grouped.reshape(groups, -1, outputs // groups)
+    matrix = grouped.reshape(groups, -1, outputs // groups)
+    return matrix.mT.contiguous().mT if matrix.shape[2] < _FEW_COLUMNS else matrix
 
 
 def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> None:
     """Gathered rows of each group times its matrix, side by side into ``out``."""
-    if len(matrix) == 1:
+    if len(matrix) == 1 and out.shape[1] < _FEW_COLUMNS:
+        out.copy_(torch.mm(matrix[0].t(), rows[0].t()).t())
+    elif len(matrix) == 1:
         torch.mm(rows[0], matrix[0], out=out)
     else:
         out.copy_(torch.bmm(rows, matrix).transpose(0, 1).reshape(out.shape))
