@@ -43,6 +43,33 @@ class Samples(Dataset):
         return image[:, top : top + sizes[0], left : left + sizes[1]].contiguous()
 
 
+class RandomParts(Dataset):
+    """Parts of samples, from other places and mirrored or not each time they are taken."""
+
+    def __init__(self, samples, factor, side):
+        self.samples, self.factor, self.side = samples, factor, side
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, i):
+        sample = dict(self.samples[i])
+        small, factor = sample["small"], self.factor
+        sizes = [min(n, self.side // factor) for n in small.shape[1:]]
+        top, left = (
+            int(torch.randint(n - size + 1, ()))
+            for n, size in zip(small.shape[1:], sizes, strict=True)
+        )
+        mirrored = bool(torch.rand(()) < 0.5)
+        for name in ("small", "guide", "target", "known"):
+            step = 1 if name == "small" else factor
+            rows, columns = (slice(step * at, step * (at + size)) for at, size in
+                             zip((top, left), sizes, strict=True))  # fmt: skip
+            part = sample[name][:, rows, columns]
+            sample[name] = part.flip(2) if mirrored else part.contiguous()
+        return sample
+
+
 def nearest(small, known):
     """Pixels that are not known take the value of the nearest that is."""
     if known.all():
@@ -81,16 +108,18 @@ class Filters:
         channels: Channels of what is upsampled, and of the guide.
         score: Of a result and its sample: ``psnr`` or ``rmse``.
         args: Settings: ``trials``, ``epochs``, ``lr``, ``seed``.
-        keep: Whether to keep the lattices from one epoch to the next, which takes memory.
+        side: Learn from random parts of so many pixels. Else from whole samples, whose lattices
+            are kept from one epoch to the next.
+        options: Of the learned :class:`permutogeo.nn.JointBilateralUpsample`.
     """
 
-    def __init__(self, channels, score, args, keep=True):
-        self.channels, self.score, self.args, self.keep = channels, score, args, keep
-        self.maximize = score is psnr
+    def __init__(self, channels, score, args, side=None, **options):
+        self.channels, self.score, self.args, self.side = channels, score, args, side
+        self.maximize, self.options = score is psnr, options
 
-    def make(self, scale, taps=None):
+    def make(self, scale, taps=None, **options):
         """The Gaussian on the stencil of 65 or 665 taps, or the same with other taps."""
-        model = JointBilateralUpsample(*self.channels, scale["pos"], scale["color"])
+        model = JointBilateralUpsample(*self.channels, scale["pos"], scale["color"], **options)
         if taps is not None:
             with torch.no_grad():
                 model.conv.filter_weight.copy_(taps)
@@ -114,13 +143,15 @@ class Filters:
         Returns:
             The model, and its score on the samples held out.
         """
-        args, model, lattices = self.args, self.make(scale), {}
+        args, model, lattices = self.args, self.make(scale, **self.options), {}
         train, val = hold_out(samples, 0.2 if len(samples) > 4 else 0.5, args.seed)
+        if self.side is not None:
+            train = RandomParts(train, samples.factor, self.side)
 
         def predict(model, sample):
             number, small, guide = (sample[name] for name in ("number", "small", "guide"))
             lattice = lattices.get(number) or model.lay(guide, small.shape[1:])
-            if self.keep:
+            if self.side is None:
                 lattices[number] = lattice
             return model(small, guide, lattice)
 

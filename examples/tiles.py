@@ -40,8 +40,8 @@ PAPER = {  # parameters, and epochs of 10,000 images that it trains for
     "BNN": ("40k", 30), "CNN 9x9": ("52k", 500), "CNN 13x13": ("", 500),
     "CNN 17x17": ("", 500), "CNN 21x21": ("282k", 500),
 }  # fmt: skip
-# The bilateral network's was chosen by --search among RATES; the others' have not been searched.
-LR = {"BNN": 3.0, "CNN 9x9": 0.1, "CNN 13x13": 0.1, "CNN 17x17": 0.1, "CNN 21x21": 0.1}
+# Chosen by --search among RATES; of the spatial networks, for the smallest and the largest.
+LR = {name: 3.0 if name == "BNN" else 0.003 for name in PAPER}
 RATES = {True: [0.3, 1.0, 3.0], False: [0.001, 0.003, 0.01, 0.03]}
 
 

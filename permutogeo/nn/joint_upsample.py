@@ -43,6 +43,9 @@ class JointBilateralUpsample(torch.nn.Module):
             learned filter is to be compared with.
         learn_sigma: Learn the bandwidths; they stay positive.
         shared: One scalar filter for all channels; else one that mixes them.
+        keep_constants: Constant values stay as they are, whatever the filter: it is applied to the
+            differences from the Gaussian's result :math:`g_i`, as :math:`g_i + \frac{1}{n_i} \sum
+            \theta_k w w (x_j - g_i)`. For learned filters of values far from 0, as depth.
 
     Shapes:
         - x: :math:`(B, C, h, w)` or :math:`(C, h, w)`
@@ -67,17 +70,22 @@ class JointBilateralUpsample(torch.nn.Module):
         learn_filter: bool = True,
         learn_sigma: bool = False,
         shared: bool = True,
+        keep_constants: bool = False,
     ):
         super().__init__()
         check_count(self, "in_channels", in_channels)
         check_count(self, "guide_channels", guide_channels)
         check_count(self, "radius", radius, 0)
+        if keep_constants and not shared:
+            fail(self, "Expected shared=True with keep_constants=True (got shared=False)")
         self.in_channels, self.guide_channels = in_channels, guide_channels
+        self.keep_constants = keep_constants
         dim = 2 + guide_channels
         sigma = [sigma_pos] * 2 + [sigma_color] * guide_channels
         self.bandwidth = Bandwidth(self, dim, sigma, learn_sigma)
+        channels = in_channels + keep_constants  # one for the response to ones
         self.conv = BilateralConv(
-            in_channels, in_channels, dim, radius, bias=False, shared=shared, normalize="after"
+            channels, channels, dim, radius, bias=False, shared=shared, normalize="after"
         )
         self.conv.requires_grad_(learn_filter)
 
@@ -122,12 +130,28 @@ class JointBilateralUpsample(torch.nn.Module):
 
     def _filter(self, rows: Tensor, lattice: Lattice, at: Incidence) -> Tensor:
         """Values at the points of the guide, from those at the coarse points."""
-        out = self.conv(rows, None, None, (lattice, at))
         _, factor = self.conv._normalizers(lattice, at, working_dtype(rows))
         assert factor is not None and lattice.others is not None
+        if self.keep_constants:
+            out = self._filter_differences(rows, lattice, at, factor)
+        else:
+            out = self.conv(rows, None, None, (lattice, at))
         feature, batch = (lattice.feature, lattice.others[0]), lattice.others[1]
         batches = None if lattice.batch is None or batch is None else (lattice.batch, batch)
         return fill_unreached(out, factor[:, 0] > 0, rows, feature, batches)
+
+    def _filter_differences(
+        self, rows: Tensor, lattice: Lattice, at: Incidence, factor: Tensor
+    ) -> Tensor:
+        """The Gaussian's result, and the filter's response to how values differ from it."""
+        values = lattice.splat(rows.to(factor.dtype))
+        taps = self.conv.gaussian(values)
+        gauss = lattice.slice(lattice.convolve(values, taps, self.conv.radius, shared=True), at)
+        gauss = (gauss * factor).to(rows.dtype)
+        out = self.conv(
+            torch.cat([rows, torch.ones_like(rows[:, :1])], 1), None, None, (lattice, at)
+        )
+        return gauss + out[:, :-1] - gauss * out[:, -1:]
 
     def _points(self, guide: Tensor, size: Sequence[int]) -> tuple[Pair, Pair | None]:
         """Features and graphs of the coarse points and of those of the guide."""

@@ -85,6 +85,25 @@ def test_what_nothing_reaches_is_a_mean_whatever_is_learned():
     assert x.min() - 1e-9 < out.min() and out.max() < x.max() + 1e-9
 
 
+def test_a_filter_of_differences_keeps_constants():
+    """Whatever its taps; and elsewhere it is the Gaussian with a response to the differences."""
+    x, guide = values(2, 5, 4), values(1, 20, 16, seed=1)
+    layer = JointBilateralUpsample(2, 1, 6.0, 0.2, keep_constants=True).double()
+    plain = JointBilateralUpsample(2, 1, 6.0, 0.2).double()
+    gauss = expected(plain, x, guide)
+    torch.testing.assert_close(layer(x, guide), plain(x, guide))
+    taps = values(65, seed=2) - 0.4
+    with torch.no_grad():
+        plain.conv.filter_weight.copy_(taps)
+        layer.conv.filter_weight.copy_(taps)
+    constant = torch.full_like(x, 3.25)
+    torch.testing.assert_close(layer(constant, guide), torch.full((2, 20, 16), 3.25).double())
+    response, of_ones = (expected(plain, each, guide) for each in (x, torch.ones_like(x)))
+    assert not response.isnan().any()
+    wanted = gauss + response - gauss * of_ones
+    torch.testing.assert_close(layer(x, guide), wanted)
+
+
 def test_batch_equals_singles():
     layer = JointBilateralUpsample(2, 3, 5.0, 0.3).double()
     x, guide = values(3, 2, 4, 5), values(3, 3, 16, 20, seed=1)
@@ -186,6 +205,11 @@ def test_half_precision():
         (lambda u: type(u)(3, 1, 0.0, 1.0), ValueError, "'sigma' to be one positive"),
         (lambda u: type(u)(0, 1, 1.0, 1.0), ValueError, "'in_channels' of at least 1"),
         (lambda u: type(u)(3, 0, 1.0, 1.0), ValueError, "'guide_channels' of at least 1"),
+        (
+            lambda u: type(u)(3, 1, 1.0, 1.0, shared=False, keep_constants=True),
+            ValueError,
+            "shared=True",
+        ),
     ],
 )
 def test_errors(call, error, message):
