@@ -39,13 +39,23 @@ def count_parameters(model):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+def place(args, name, suffix=""):
+    """Where the output of a contender goes."""
+    return args.output / (name.lower().replace(" ", "_").replace("%", "") + suffix)
+
+
+def keep_small(name, model, args):
+    """Write a trained model for ``from_pretrained``, if it has that and is under a megabyte."""
+    if hasattr(model, "save_pretrained") and count_parameters(model) < 250_000:
+        model.save_pretrained(place(args, name, ".safetensors"))
+
+
 def trainer_of(name, model, args, lr, epochs, classes, monitor, folder=True, **settings):
     """The trainer of a contender by logistic loss; begun runs are continued."""
-    place = args.output / name.lower().replace(" ", "_").replace("%", "")
     return Trainer(
         model, "logistic", settings.pop("optimizer", "sgd"), lr=lr, epochs=epochs, seed=args.seed,
-        folder=place if folder else None, resume=True, metric=Confusion(classes), monitor=monitor,
-        maximize=True, progress=False, **settings,
+        folder=place(args, name) if folder else None, resume=True, metric=Confusion(classes),
+        monitor=monitor, maximize=True, progress=False, **settings,
     )  # fmt: skip
 
 

@@ -155,13 +155,18 @@ class Filters:
                 lattices[number] = lattice
             return model(small, guide, lattice)
 
+        def loss(model, sample):
+            total, count = mean_square(predict(model, sample), sample)
+            # The mean over samples of whichever is to be small.
+            return (total, count) if self.maximize else ((total / count).sqrt(), 1)
+
         def measure(model, sample):
             return {"score": (self.score(predict(model, sample), sample), 1)}
 
         trainer = Trainer(
-            model, lambda model, sample: mean_square(predict(model, sample), sample), "adam",
-            lr=args.lr, epochs=args.epochs, schedule="cosine", seed=args.seed, folder=folder,
-            resume=True, metric=Mean(measure), monitor="score", maximize=self.maximize,
+            model, loss, "adam", lr=args.lr, epochs=args.epochs, schedule="cosine",
+            seed=args.seed, folder=folder, resume=True, metric=Mean(measure), monitor="score",
+            maximize=self.maximize,
         )  # fmt: skip
         loaders = (
             DataLoader(part, batch_size=None, shuffle=part is train) for part in (train, val)

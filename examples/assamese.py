@@ -20,6 +20,7 @@ from _networks import (
     count_parameters,
     draw_curves,
     first_at,
+    keep_small,
     missing,
     operations,
     record,
@@ -109,6 +110,7 @@ def train(name, parts, args):
     rows = trainer.fit(learn, val)
     trainer.load_best()
     best, model = trainer.best(rows), trainer.model
+    keep_small(name, model, args)
     batch = next(iter(val))
     count = operations(model, lambda m: m(batch.x, batch.feature, batch.batch)) / batch.num_graphs
     return rows, {

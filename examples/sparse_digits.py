@@ -18,6 +18,7 @@ from _networks import (
     arguments,
     count_parameters,
     draw_curves,
+    keep_small,
     missing,
     operations,
     record,
@@ -89,6 +90,7 @@ def train(kind, rate, args):
     )  # fmt: skip
     val = loader("val", rate, transform, args, args.val)
     rows = trainer.fit(loader("train", rate, transform, args, args.train), val)
+    keep_small(name, model, args)
     figures = {
         test: trainer.evaluate(loader("test", test, transform, args, args.test))["accuracy"]
         for test in RATES

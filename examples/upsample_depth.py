@@ -155,8 +155,8 @@ def main():
     parser.add_argument("--side", type=int, default=224, help="of the parts to learn from")
     parser.add_argument("--wider", nargs="+", type=float, default=[1.0, 1.5],
                         help="bandwidths to learn with, relative to the Gaussian's")  # fmt: skip
-    parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--lr", type=float, default=1e-4)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--trials", type=int, default=16, help="bandwidths to try, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="the middle of a few images")

@@ -23,7 +23,8 @@ class BNNLeNet(GridNet):
     the regular grid that the spatial layers after it expect. With ``side=96``, they are those of
     LeNet-7 (`LeCun et al., 2004 <https://doi.org/10.1109/CVPR.2004.1315150>`_), with ``side=28``
     those of LeNet (`LeCun et al., 1998 <https://doi.org/10.1109/5.726791>`_) in the sizes of Caffe;
-    both with maxima as pooling and ReLU.
+    both with maxima as pooling and ReLU. ``from_pretrained("assamese")`` recognizes the characters
+    of :class:`permutogeo.datasets.Assamese`, cropped, from their ink over ``pos * 20 / 95``.
 
     Args:
         in_channels: Size of each input sample.

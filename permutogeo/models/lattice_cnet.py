@@ -23,7 +23,9 @@ class LatticeCNet(Pretrained, PointModel):
     :math:`k, 2k, 3k, \ldots` channels, and pooled to lattices of half, a quarter, … of the
     resolution. The last level is read at a few points of a grid that the features span, which a
     linear layer predicts from: unlike a mean over vertices, they tell where things are. Only
-    vertices near points exist, and nothing is computed elsewhere.
+    vertices near points exist, and nothing is computed elsewhere. ``from_pretrained("assamese")``
+    recognizes the characters of :class:`permutogeo.datasets.Assamese`, cropped, from their ink over
+    ``pos * 48 / 95``.
 
     Args:
         in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
