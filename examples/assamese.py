@@ -47,35 +47,27 @@ class Contender:
     paper: tuple  # validation and test accuracy in percent
 
 
+def spatial(kind, kernel):
+    return lambda: SpatialTwin(kind(1, CLASSES), kernel, SIDE)
+
+
+def bilateral(kind, extent):
+    return lambda: kind(1, CLASSES, extent=extent)
+
+
+def sparse(width):
+    return lambda: LatticeCNet(1, width, CLASSES, dim=2, extent=EXTENT)
+
+
 CONTENDERS = {
-    "LeNet": Contender(
-        lambda: SpatialTwin(BNNLeNet(1, CLASSES), 5, SIDE), 95, False, "LeNet", (59.29, 55.74)
-    ),
-    "Crop-LeNet": Contender(
-        lambda: SpatialTwin(BNNLeNet(1, CLASSES), 5, SIDE), 95, True, "LeNet", (68.67, 69.10)
-    ),
-    "BNN-LeNet": Contender(
-        lambda: BNNLeNet(1, CLASSES, extent=20.0), 20, True, "LeNet", (75.05, 74.98)
-    ),
-    "LatticeCNet 16": Contender(
-        lambda: LatticeCNet(1, 16, CLASSES, dim=2, extent=EXTENT), EXTENT, True, "LeNet", ("", "")
-    ),
-    "DeepCNet": Contender(
-        lambda: SpatialTwin(BNNDeepCNet(1, CLASSES), 3, SIDE), 95, False, "DeepCNet", (82.24, 79.78)
-    ),
-    "Crop-DeepCNet": Contender(
-        lambda: SpatialTwin(BNNDeepCNet(1, CLASSES), 3, SIDE), 95, True, "DeepCNet", (81.88, 80.02)
-    ),
-    "BNN-DeepCNet": Contender(
-        lambda: BNNDeepCNet(1, CLASSES, extent=40.0), 40, True, "DeepCNet", (84.15, 84.21)
-    ),
-    "LatticeCNet 32": Contender(
-        lambda: LatticeCNet(1, 32, CLASSES, dim=2, extent=EXTENT),
-        EXTENT,
-        True,
-        "DeepCNet",
-        ("", ""),
-    ),
+    "LeNet": Contender(spatial(BNNLeNet, 5), 95, False, "LeNet", (59.29, 55.74)),
+    "Crop-LeNet": Contender(spatial(BNNLeNet, 5), 95, True, "LeNet", (68.67, 69.10)),
+    "BNN-LeNet": Contender(bilateral(BNNLeNet, 20.0), 20, True, "LeNet", (75.05, 74.98)),
+    "LatticeCNet 16": Contender(sparse(16), EXTENT, True, "LeNet", ("", "")),
+    "DeepCNet": Contender(spatial(BNNDeepCNet, 3), 95, False, "DeepCNet", (82.24, 79.78)),
+    "Crop-DeepCNet": Contender(spatial(BNNDeepCNet, 3), 95, True, "DeepCNet", (81.88, 80.02)),
+    "BNN-DeepCNet": Contender(bilateral(BNNDeepCNet, 40.0), 40, True, "DeepCNet", (84.15, 84.21)),
+    "LatticeCNet 32": Contender(sparse(32), EXTENT, True, "DeepCNet", ("", "")),
 }
 
 

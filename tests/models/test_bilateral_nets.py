@@ -8,9 +8,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from torch.nn import functional
+from torch_geometric.data import Batch
 
 from permutogeo import weights
-from permutogeo.datasets import Tiles
+from permutogeo.datasets import Assamese, Tiles
 from permutogeo.models import BilateralNet, BNNDeepCNet, BNNLeNet, LatticeCNet
 from permutogeo.stencils import gaussian, stencil
 from permutogeo.testing.reference import ReferenceLattice
@@ -74,16 +75,39 @@ def test_start_of_a_plain_stack():
     assert float(filled.convs[1].filter_weight.detach().std()) == pytest.approx(0.001, rel=0.05)
 
 
-def test_pretrained_by_path(tmp_path):
-    model, path = stack().eval(), tmp_path / "own.safetensors"
-    save_file(model.state_dict(), path, {weights.SETTINGS: json.dumps(model.settings)})
-    x, feature = torch.rand(30, 3), 4 * torch.rand(30, 2)
-    again = BilateralNet.from_pretrained(path)
+@pytest.mark.parametrize(
+    ("model", "channels"),
+    [
+        (stack(), 3),
+        (BNNLeNet(1, 10, extent=9.0, side=28, radius=2), 1),
+        (BNNDeepCNet(1, 5, extent=9.0, depth=2, hidden_channels=4, normalize=None), 1),
+        (LatticeCNet(1, 4, 5, dim=2, extent=9.0, depth=2, read=2), 1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_pretrained_by_path(model, channels, tmp_path):
+    path, kind = tmp_path / "own.safetensors", type(model)
+    model.eval().save_pretrained(path)
+    x, feature = torch.rand(30, channels), 9 * torch.rand(30, 2)
+    again = kind.from_pretrained(path)
     assert str(again) == str(model) and not again.training
     assert torch.equal(again(x, feature), model(x, feature))
     save_file({"a": torch.zeros(1)}, path, {weights.SETTINGS: json.dumps(model.settings)})
-    with pytest.raises(ValueError, match="Expected the weights of a BilateralNet"):
-        BilateralNet.from_pretrained(path)
+    with pytest.raises(ValueError, match=f"Expected the weights of a {kind.__name__}"):
+        kind.from_pretrained(path)
+
+
+@pytest.mark.parametrize(("kind", "extent", "least"), [(BNNLeNet, 20, 0.5), (LatticeCNet, 48, 0.8)])
+def test_pretrained_characters(kind, extent, least, data_dir):
+    """On every fifth character of a writer that it was not trained with."""
+    model = kind.from_pretrained("assamese")
+    feature = BilateralFeature(pos=95 / extent)
+    characters = Assamese(data_dir, "test", crop=True, transform=feature)
+    batch = Batch.from_data_list([characters[i] for i in range(0, 183, 5)])
+    with torch.no_grad():
+        found = model(batch.x, batch.feature, batch.batch).argmax(1)
+    assert float((found == batch.y).float().mean()) > least
+    assert all((weights.FOLDER / f"{n}.safetensors").stat().st_size < 1e6 for n in weights.names())
 
 
 def tile_scores(model, count=6):
@@ -96,7 +120,6 @@ def tile_scores(model, count=6):
 def test_pretrained_tiles():
     model = BilateralNet.from_pretrained("tiles")
     assert tile_scores(model) > 0.98
-    assert (weights.FOLDER / "tiles.safetensors").stat().st_size < 1_000_000
 
 
 def test_few_steps_find_tiles():
