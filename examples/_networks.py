@@ -152,6 +152,7 @@ def draw_curves(path, curves, x, y, level=None, log=False):
     if level is not None:
         axes.axhline(level, color="gray", linestyle=":")
     axes.set(xlabel=x, ylabel=y, yscale="log" if log else "linear")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=120)
