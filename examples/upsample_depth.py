@@ -8,8 +8,8 @@ part, and by a filter of 665 taps that is learned from there. The paper enlarges
 predicts; here it is the measured depth itself, so that the errors are those of upsampling alone. A
 table with paired tests over the images, ``results.json``, the error of each image, the curve of
 training, pictures and a page are left in the output folder. What is there already is not made
-again. Expect 0.066 m for bicubic interpolation, 0.068 m for the Gaussian and 0.065 m for the learned
-filter (docs/results.md).
+again. Expect 0.066 m for bicubic interpolation, 0.068 m for the Gaussian and 0.065 m for the
+learned filter (docs/results.md).
 """
 
 import argparse
