@@ -22,6 +22,7 @@ BENCHMARKS = {
     "startup": ("limits", "startup"),
     "operators": ("operators", "operators"),
     "denoising": ("denoising", "denoising"),
+    "pictures": ("pictures", "pictures"),
 }
 
 
