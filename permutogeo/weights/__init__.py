@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as to_bytes
 from torch import Tensor
 
 from permutogeo.data._files import replacing
@@ -53,5 +53,6 @@ def save(
 ) -> None:
     """Write what :func:`load` reads, whole or not at all."""
     kept = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
+    content = to_bytes(kept, {SETTINGS: json.dumps(dict(settings))})
     with replacing(Path(path)) as temporary:
-        save_file(kept, temporary, {SETTINGS: json.dumps(dict(settings))})
+        temporary.write_bytes(content)  # safetensors' own file would be for its owner alone
