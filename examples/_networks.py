@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shlex
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
@@ -169,7 +170,7 @@ def record(args, title, tables, runs, pictures=None, curves=None):
     """
     for name, rows in tables.items():
         print_table(name, rows)
-    command = " ".join(["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    command = shlex.join(["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]])
     settings = {name: str(value) for name, value in vars(args).items()}
     told = {
         "command": command,
