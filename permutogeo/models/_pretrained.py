@@ -28,8 +28,13 @@ class Pretrained(torch.nn.Module):
             name: One out of ``pretrained``, which come with the package, or a ``.safetensors``
                 file that :meth:`save_pretrained` wrote; by default the first that there is.
         """
+        if name is None and not cls.pretrained:
+            raise ValueError(
+                f"{cls.__name__}: Expected the path of a .safetensors file, since no weights of it "
+                "come with the package"
+            )
         if name is None:
-            name = next(iter(cls.pretrained), "")
+            name = next(iter(cls.pretrained))
         tensors, settings = weights.load(cls.pretrained.get(os.fspath(name), name))
         try:
             model = cls(**settings)

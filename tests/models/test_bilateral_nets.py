@@ -97,6 +97,12 @@ def test_pretrained_by_path(model, channels, tmp_path):
         kind.from_pretrained(path)
 
 
+def test_pretrained_without_a_name():
+    assert str(BilateralNet.from_pretrained()) == str(BilateralNet.from_pretrained("tiles"))
+    with pytest.raises(ValueError, match="BNNDeepCNet: Expected the path"):
+        BNNDeepCNet.from_pretrained()
+
+
 @pytest.mark.parametrize(("kind", "extent", "least"), [(BNNLeNet, 20, 0.5), (LatticeCNet, 48, 0.8)])
 def test_pretrained_characters(kind, extent, least, data_dir):
     """On every fifth character of a writer that it was not trained with."""
