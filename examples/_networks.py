@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import torch
+from torch_geometric.nn import Linear
 
 from permutogeo.nn import BilateralConv, LatticeConv
 from permutogeo.stencils import num_taps
@@ -84,8 +85,7 @@ def operations(model, call):
     total = []
 
     def spatial(layer, inputs, out):
-        each = layer.weight[0].numel() if isinstance(layer, torch.nn.Conv2d) else layer.in_features
-        total.append(out.numel() * each)
+        total.append(out.numel() * layer.weight[0].numel())
 
     def on_lattice(layer, inputs, out):
         values, lattice = inputs[0], inputs[-1]
@@ -95,7 +95,7 @@ def operations(model, call):
         taps = num_taps(layer.dim, layer.radius, layer.stencil)
         total.append(vertices * taps * values.shape[1] * layer.out_channels)
 
-    kinds = {torch.nn.Conv2d: spatial, torch.nn.Linear: spatial}
+    kinds = {torch.nn.Conv2d: spatial, torch.nn.Linear: spatial, Linear: spatial}
     kinds |= {LatticeConv: on_lattice, BilateralConv: on_lattice}
     hooks = [m.register_forward_hook(kinds[type(m)]) for m in model.modules() if type(m) in kinds]
     was_training = model.training

@@ -30,7 +30,6 @@ class Progress:
         seconds: Spent in them.
         loss: Summed over the steps of the next epoch.
         count: Likewise.
-        stopped: Whether the run ended before its last epoch.
         rows: Of the epochs.
     """
 
@@ -40,7 +39,6 @@ class Progress:
     seconds: float = 0.0
     loss: float = 0.0
     count: float = 0.0
-    stopped: bool = False
     rows: list[Row] = field(default_factory=list)
 
 

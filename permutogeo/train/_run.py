@@ -46,13 +46,20 @@ class Run:
         shown = self.trainer.progress if self.team.is_main else False
         with Interrupt() as self.interrupt, Bar(shown) as self.bar:
             try:
-                while self.at.epoch < self.trainer.epochs and not self.at.stopped:
+                while self.at.epoch < self.trainer.epochs and not self._is_enough():
                     self._train()
                     self._finish_epoch()
             finally:
                 self.keeper.draw(self.at)
         self.team.wait()  # until the first process has written what the others may read
         return self.at.rows
+
+    def _is_enough(self) -> bool:
+        """Whether the last epoch is one to stop after; asked anew where a run is continued."""
+        stop, rows = self.trainer.stop, self.at.rows
+        # One process decides: their clocks differ.
+        decided = self.team.is_main and stop is not None and rows and stop(dict(rows[-1]))
+        return self.team.total(float(bool(decided)))[0] > 0
 
     def _train(self) -> None:
         """The steps of the next epoch that are not done yet."""
@@ -116,14 +123,10 @@ class Run:
         row = self._row()
         at.rows.append(row)
         at.epoch, at.done, at.loss, at.count = at.epoch + 1, 0, 0.0, 0.0
-        # One process decides: their clocks differ.
-        stop = self.team.is_main and trainer.stop is not None and bool(trainer.stop(dict(row)))
-        stopped, asked = self.team.total(float(stop), float(self.interrupt.asked))
-        at.stopped = stopped > 0
         self.keeper.save_epoch(at, is_best=trainer.best(at.rows) is row)
         if trainer.report is not None and self.team.is_main:
             trainer.report(dict(row))
-        if asked > 0:
+        if self.team.total(float(self.interrupt.asked))[0] > 0:
             self._end()
 
     def _row(self) -> Row:

@@ -53,7 +53,8 @@ class Trainer:
         monitor: The column that says which epoch is best; ``"val_loss"`` without a validation part
             means the training loss.
         maximize: Whether a larger value is better there.
-        stop: Called with the row of each epoch; training ends when it returns true.
+        stop: Called with the row of each epoch; training ends when it returns true. A
+            run that is continued with one that does not goes on from there.
         report: Called with the row of each epoch, such as ``print``.
         progress: Whether to show a bar; by default where standard error is a terminal.
         find_unused_parameters: Of :class:`~torch.nn.parallel.DistributedDataParallel`, for models

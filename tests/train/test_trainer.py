@@ -187,10 +187,18 @@ def test_best_weights(tmp_path, loader, make_model):
     assert torch.equal(weights(other), seen[1])
 
 
-def test_a_run_that_chose_to_end_has_ended(tmp_path, loader, make_model):
-    options = {"epochs": 5, "folder": tmp_path}
-    Trainer(make_model(), **options, stop=lambda row: row["epoch"] == 2).fit(loader)
-    assert len(Trainer(make_model(), **options, resume=True).fit(loader)) == 2
+def test_a_run_that_chose_to_end_has_ended_until_it_chooses_otherwise(
+    tmp_path, loader, make_model
+):
+    options = {"epochs": 5, "folder": tmp_path, "resume": True}
+    for after, stop in ((2, lambda row: row["epoch"] >= 2), (4, lambda row: row["epoch"] >= 4)):
+        for _ in range(2):
+            assert len(Trainer(make_model(), **options, stop=stop).fit(loader)) == after
+    whole, parted = make_model(), make_model()
+    rows = Trainer(parted, **options).fit(loader)
+    other = Trainer(whole, epochs=5).fit(loader)
+    assert [row["train_loss"] for row in rows] == [row["train_loss"] for row in other]
+    assert torch.equal(weights(whole), weights(parted))
 
 
 class Crash(Exception):
