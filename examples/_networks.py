@@ -12,7 +12,7 @@ from torch_geometric.nn import Linear
 
 from permutogeo.nn import BilateralConv, LatticeConv
 from permutogeo.stencils import num_taps
-from permutogeo.train import Confusion, Trainer, write_csv
+from permutogeo.train import Confusion, Trainer, grid_search, write_csv
 from permutogeo.viz import experiment_page
 
 
@@ -52,13 +52,18 @@ def keep_small(name, model, args):
         model.save_pretrained(place(args, name, ".safetensors"))
 
 
-def trainer_of(name, model, args, lr, epochs, classes, monitor, folder=True, **settings):
-    """The trainer of a contender by logistic loss; begun runs are continued."""
+def trainer_of(model, args, lr, epochs, classes, monitor, name=None, **settings):
+    """The trainer of a contender by logistic loss; one with a name is kept, and continued."""
     return Trainer(
         model, "logistic", settings.pop("optimizer", "sgd"), lr=lr, epochs=epochs, seed=args.seed,
-        folder=place(args, name) if folder else None, resume=True, metric=Confusion(classes),
+        folder=place(args, name) if name else None, resume=True, metric=Confusion(classes),
         monitor=monitor, maximize=True, progress=False, **settings,
     )  # fmt: skip
+
+
+def choose_lr(name, loss, tried, args):
+    """The learning rate with the least loss, by trials that are kept beside the results."""
+    return grid_search(loss, {"lr": tried}, log=place(args, f"lr {name}", ".csv")).best["lr"]
 
 
 def shown(name, column):

@@ -17,6 +17,7 @@ import math
 import torch
 from _networks import (
     arguments,
+    choose_lr,
     count_parameters,
     draw_curves,
     first_at,
@@ -29,7 +30,6 @@ from torch_geometric.loader import DataLoader
 
 from permutogeo.datasets import Tiles
 from permutogeo.models import BilateralNet
-from permutogeo.train import grid_search
 from permutogeo.transforms import BilateralFeature
 from permutogeo.viz import image_panels
 
@@ -40,9 +40,9 @@ PAPER = {  # parameters, and epochs of 10,000 images that it trains for
     "BNN": ("40k", 30), "CNN 9x9": ("52k", 500), "CNN 13x13": ("", 500),
     "CNN 17x17": ("", 500), "CNN 21x21": ("282k", 500),
 }  # fmt: skip
-# Chosen by --search among RATES; of the spatial networks, for the smallest and the largest.
+# Chosen by --search among TRIED; of the spatial networks, for the smallest and the largest.
 LR = {name: 3.0 if name == "BNN" else 0.003 for name in PAPER}
-RATES = {True: [0.3, 1.0, 3.0], False: [0.001, 0.003, 0.01, 0.03]}
+TRIED = {True: [0.3, 1.0, 3.0], False: [0.001, 0.003, 0.01, 0.03]}
 
 
 class SpatialNet(torch.nn.Module):
@@ -100,24 +100,23 @@ def loaders(parts, args, count):
     return learn, DataLoader(parts["val"], args.batch_size)
 
 
-def choose_lr(name, parts, args):
-    """The learning rate with the least validation loss after a few steps."""
+def choose(name, parts, args):
+    """The learning rate of a network, by its validation loss after a few steps."""
 
     def loss(lr):
-        trainer = trainer_of(name, make(name, args), args, lr, 1, 2, "mean_iou", folder=False)
+        trainer = trainer_of(make(name, args), args, lr, 1, 2, "mean_iou")
         return trainer.fit(*loaders(parts, args, args.search))[-1]["val_loss"]
 
-    log = args.output / f"lr_{name.replace(' ', '_').lower()}.csv"
-    return grid_search(loss, {"lr": RATES[name == "BNN"]}, log=log).best["lr"]
+    return choose_lr(name, loss, TRIED[name == "BNN"], args)
 
 
 def race(name, parts, args):
     """Train one network; its rows, and what the table says of it."""
-    lr = choose_lr(name, parts, args) if args.search else LR[name]
+    lr = choose(name, parts, args) if args.search else LR[name]
     bilateral = name == "BNN"
     count = args.epochs if bilateral else args.most_epochs
     trainer = trainer_of(
-        name, make(name, args), args, lr, round(count * EPOCH / args.measure), 2, "mean_iou",
+        make(name, args), args, lr, round(count * EPOCH / args.measure), 2, "mean_iou", name,
         report=shown(name, "mean_iou"),
         stop=None if bilateral else lambda row: (
             row["mean_iou"] >= GOAL or row["seconds"] >= 60 * args.minutes

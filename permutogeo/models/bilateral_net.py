@@ -112,15 +112,10 @@ class BilateralNet(Pretrained, PointModel):
     def reset_parameters(self) -> None:
         """Start all layers anew."""
         super().reset_parameters()
-        if not self.plain:
-            return
-        for conv in self.convs:
-            assert isinstance(conv, BilateralConv) and conv.filter_weight is not None
-            if self.filler is not None:
+        if self.plain and self.filler is not None:
+            for conv in self.convs:
+                assert isinstance(conv, BilateralConv) and conv.filter_weight is not None
                 torch.nn.init.normal_(conv.filter_weight, std=self.filler)
-            elif self.init == "kaiming" and self.normalize is not None:
-                # A normalized filter averages over its taps: they do not add to the fan.
-                conv.filter_weight.data.mul_(conv.num_taps**0.5)
 
     def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
         """Predict at each point.

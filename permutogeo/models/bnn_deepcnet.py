@@ -22,7 +22,8 @@ class BNNDeepCNet(GridNet):
         depth: Number of poolings :math:`l`.
         hidden_channels: Channels of the first layer :math:`k`.
         radius: Size of the first layer's neighborhood.
-        normalize: Of the first layer, see :class:`permutogeo.nn.BilateralConv`.
+        normalize: Of the first layer, see :class:`permutogeo.nn.BilateralConv`. ``"before"`` keeps
+            what ``"after"`` would divide out of ink that is 1 everywhere: where it lies.
         dropout: Probability to drop a value before the prediction.
 
     Shapes:
@@ -51,7 +52,7 @@ class BNNDeepCNet(GridNet):
         depth: int = 5,
         hidden_channels: int = 50,
         radius: int = 1,
-        normalize: str | None = "after",
+        normalize: str | None = "before",
         dropout: float = 0.0,
     ):
         check_count(self, "depth", depth)

@@ -32,7 +32,8 @@ class BNNLeNet(GridNet):
         extent: Features lie in [0, extent]; the paper has 20 for characters.
         side: 96 for characters, 28 for digits.
         radius: Size of the first layer's neighborhood.
-        normalize: Of the first layer, see :class:`permutogeo.nn.BilateralConv`.
+        normalize: Of the first layer, see :class:`permutogeo.nn.BilateralConv`. ``"before"`` keeps
+            what ``"after"`` would divide out of ink that is 1 everywhere: where it lies.
         dropout: Probability to drop a value before the prediction.
 
     Shapes:
@@ -59,7 +60,7 @@ class BNNLeNet(GridNet):
         extent: float = 20.0,
         side: int = 96,
         radius: int = 1,
-        normalize: str | None = "after",
+        normalize: str | None = "before",
         dropout: float = 0.0,
     ):
         check_choice(self, "side", side, tuple(_LAYERS))

@@ -45,7 +45,8 @@ class BilateralConv(ConvolutionLayer):
         normalize: ``None``, ``"before"``, ``"after"`` or ``"symmetric"``.
         init: How the filter starts. ``"gaussian"``: each output channel as the smoothed input
             channel of the same number; those beyond the input channels, as the smoothed random mix
-            of all. ``"kaiming"``: at random.
+            of all. ``"kaiming"``: at random, in proportion to what an output sums up; a normalized
+            filter averages over its taps, so they do not count.
         residual_to_gaussian: Learn the difference to the Gaussian of the stencil.
         learn_scale: Learn a positive factor on each feature, which starts at 1.
 
@@ -105,6 +106,10 @@ class BilateralConv(ConvolutionLayer):
     def reset_parameters(self) -> None:
         super().reset_parameters()
         inits.zeros(self.log_scale)
+
+    @property
+    def _taps_read(self) -> int:
+        return super()._taps_read if self.normalize is None else 1
 
     @property
     def scale(self) -> Tensor | None:

@@ -183,6 +183,8 @@ def test_radius_two_is_the_blur_where_neighbors_exist():
 def test_kaiming_keeps_the_scale():
     layer = BilateralConv(64, 64, 3, init="kaiming", groups=2)
     assert layer.filter_weight.std().item() == pytest.approx((2 / (15 * 32)) ** 0.5, rel=0.02)
+    layer = BilateralConv(64, 64, 3, init="kaiming", groups=2, normalize="after")
+    assert layer.filter_weight.std().item() == pytest.approx((2 / 32) ** 0.5, rel=0.02)
 
 
 # Routes
