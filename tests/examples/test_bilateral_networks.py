@@ -3,6 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -79,6 +80,23 @@ def test_operations(examples):
     got = count(stem, lambda m: m(torch.ones(9, 1), 20 * torch.rand(9, 2)))
     rest = 50 * 64 * 500 + 500 * 800 + 5000
     assert rest / 1e6 < got < (rest + 7 * 20 * 1000) / 1e6
+
+
+def test_learning_rates(examples, tmp_path):
+    """The one of least loss, where those that diverge lose; trials are kept and not made again."""
+    choose, args, tried = examples("_networks").choose_lr, SimpleNamespace(output=tmp_path), []
+
+    def loss(lr):
+        tried.append(lr)
+        if lr > 1:
+            raise FloatingPointError
+        return abs(lr - 0.2)
+
+    for _ in range(2):
+        assert choose("CNN 9x9", loss, [0.03, 0.3, 3.0], args) == 0.3
+    assert tried == [0.03, 0.3, 3.0]
+    lines = (tmp_path / "lr_cnn_9x9.csv").read_text().splitlines()
+    assert lines[0] == "lr,score" and len(lines) == 4
 
 
 def test_cells(examples):

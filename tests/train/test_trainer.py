@@ -187,9 +187,7 @@ def test_best_weights(tmp_path, loader, make_model):
     assert torch.equal(weights(other), seen[1])
 
 
-def test_a_run_that_chose_to_end_has_ended_until_it_chooses_otherwise(
-    tmp_path, loader, make_model
-):
+def test_a_run_that_chose_to_end_has_ended_until_it_chooses_otherwise(tmp_path, loader, make_model):
     options = {"epochs": 5, "folder": tmp_path, "resume": True}
     for after, stop in ((2, lambda row: row["epoch"] >= 2), (4, lambda row: row["epoch"] >= 4)):
         for _ in range(2):
