@@ -25,7 +25,8 @@ class LatticeCNet(Pretrained, PointModel):
     linear layer predicts from: unlike a mean over vertices, they tell where things are. Only
     vertices near points exist, and nothing is computed elsewhere. ``from_pretrained("assamese")``
     recognizes the characters of :class:`permutogeo.datasets.Assamese`, cropped, from their ink over
-    ``pos * 48 / 95``.
+    ``pos * 48 / 95``, and ``from_pretrained("digits")`` those of
+    :class:`permutogeo.datasets.SparseMNIST`, from samples over ``pos * 20 / 27``.
 
     Args:
         in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
@@ -52,7 +53,10 @@ class LatticeCNet(Pretrained, PointModel):
         torch.Size([2, 183])
     """
 
-    pretrained: ClassVar = {"assamese": "lattice_cnet_assamese"}
+    pretrained: ClassVar = {
+        "assamese": "lattice_cnet_assamese",
+        "digits": "lattice_cnet_digits",
+    }
     _arguments = (
         "in_channels", "hidden_channels", "out_channels", "dim", "extent", "num_layers", "depth",
         "read",

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch_geometric.data import Batch
 
 from permutogeo import weights
-from permutogeo.datasets import Assamese, Tiles
+from permutogeo.datasets import Assamese, SparseMNIST, Tiles
 from permutogeo.models import BilateralNet, BNNDeepCNet, BNNLeNet, LatticeCNet
 from permutogeo.stencils import gaussian, stencil
 from permutogeo.testing.reference import ReferenceLattice
@@ -114,6 +114,18 @@ def test_pretrained_characters(kind, extent, least, data_dir):
         found = model(batch.x, batch.feature, batch.batch).argmax(1)
     assert float((found == batch.y).float().mean()) > least
     assert all((weights.FOLDER / f"{n}.safetensors").stat().st_size < 1e6 for n in weights.names())
+
+
+@pytest.mark.parametrize(("fraction", "least"), [(None, 0.95), (0.6, 0.95), (0.2, 0.8)])
+def test_pretrained_digits(fraction, least, data_dir):
+    """Trained on samples of 60 %, good for all of the pixels and for fewer samples as well."""
+    model = LatticeCNet.from_pretrained("digits")
+    feature = BilateralFeature(pos=27 / 20)
+    digits = SparseMNIST(data_dir, "test", fraction, seed=0, transform=feature)
+    batch = Batch.from_data_list([digits[i] for i in range(0, 10_000, 50)])
+    with torch.no_grad():
+        found = model(batch.x, batch.feature, batch.batch).argmax(1)
+    assert float((found == batch.y).float().mean()) > least
 
 
 def tile_scores(model, count=6):
