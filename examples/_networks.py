@@ -139,7 +139,7 @@ def text(value):
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def draw_curves(path, curves, x, y, level=None, log=False):
+def draw_curves(path, curves, x, y, level=None, log=False, styles=None):
     """Draw several curves into one picture.
 
     Args:
@@ -148,19 +148,21 @@ def draw_curves(path, curves, x, y, level=None, log=False):
         y: What the vertical axis says.
         level: A value to mark.
         log: Whether the vertical axis is logarithmic.
+        styles: How to draw a curve, by its name, where colors alone do not tell them apart.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    figure = Figure(figsize=(7.6, 4.0), layout="constrained")
     axes = figure.subplots()
     for name, points in curves.items():
-        axes.plot(*zip(*points, strict=True), marker=".", label=name)
+        style = (styles or {}).get(name, {})
+        axes.plot(*zip(*points, strict=True), marker=".", label=name, **style)
     if level is not None:
         axes.axhline(level, color="gray", linestyle=":")
     axes.set(xlabel=x, ylabel=y, yscale="log" if log else "linear")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(alpha=0.3)
-    axes.legend()
+    figure.legend(loc="outside right upper", handlelength=3)
     figure.savefig(path, dpi=120)
 
 

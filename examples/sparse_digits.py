@@ -48,6 +48,12 @@ PAPER = {
 # Chosen by --search 24000 among TRIED.
 LR = {"LeNet": 0.003, "BNN": 0.003, "LatticeCNet": 0.01}
 TRIED = [0.001, 0.003, 0.01, 0.03]
+# A color for each network, a line for each rate.
+STYLES = {
+    f"{kind} {rate}": {"color": color, "linestyle": line}
+    for kind, color in zip(LR, ("C0", "C1", "C2"), strict=True)
+    for rate, line in zip(RATES, ("-", "--", "-.", ":"), strict=True)
+}
 
 
 def network(kind):
@@ -145,7 +151,7 @@ def main():
             runs[name], table[name] = train(kind, rate, args)
     curves = {n: [(row["epoch"], row["accuracy"]) for row in rows] for n, rows in runs.items()}
     curve = args.output / "curve.png"
-    draw_curves(curve, curves, "epoch", "validation accuracy")
+    draw_curves(curve, curves, "epoch", "validation accuracy", styles=STYLES)
     record(
         args, "Subsampled digits", {"Trained on (rows), tested on (columns)": table},
         {"rows": runs}, curves={"Validation accuracy": curve},
