@@ -5,9 +5,11 @@ and quadric decimation gives them uneven triangles, which follow the curvature.
 """
 
 import numpy as np
-import open3d as o3d
 
 from permutogeo.data import from_mesh, to_mesh
+from permutogeo.data._open3d import load_open3d
+
+o3d = load_open3d()
 
 
 def patch(mesh, count, rng):

@@ -114,6 +114,8 @@ def test_foreign_packages_stay_in_their_rooms(path):
         assert not found & {"torch", "torch_geometric"}
     elif room not in ("_warp", "benchmarks") and module[0] != "tests":
         assert "warp" not in found
+    if module != ["permutogeo", "data", "_open3d"]:
+        assert "open3d" not in found, "load_open3d brings the libusb that its wheel lacks"
 
 
 @each_file
