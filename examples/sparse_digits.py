@@ -132,11 +132,10 @@ def train(kind, rate, args):
 
 
 def main():
-    kinds = ("LeNet", "BNN", "LatticeCNet")
     parser = arguments(
         __doc__, epochs=4, batch_size=64, train=55000, val=5000, test=10000, search=0
     )
-    parser.add_argument("--kinds", choices=kinds, nargs="+", default=list(kinds))
+    parser.add_argument("--kinds", choices=LR, nargs="+", default=list(LR))
     parser.add_argument("--rates", choices=RATES, nargs="+", default=list(RATES))
     args = parser.parse_args()
     if args.quick:

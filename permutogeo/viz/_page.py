@@ -62,12 +62,6 @@ def cell_text(value: Any) -> str:
     return str(value)
 
 
-def _cell(value: Any) -> str:
-    is_number = isinstance(_plain(value), Real) and not isinstance(_plain(value), bool)
-    kind = ' class="number"' if is_number or value is None else ""
-    return f"<td{kind}>{escape(cell_text(value))}</td>"
-
-
 def _section(heading: str, head: str, rows: list[str]) -> str:
     body = "\n".join(rows)
     table = f"<table>{head}\n<tbody>\n{body}\n</tbody></table>"
@@ -80,7 +74,7 @@ def number_table(rows: Mapping[str, Mapping[str, Any]], heading: str = "Numbers"
     head = "".join(f'<th scope="col" class="number">{escape(str(name))}</th>' for name in columns)
     lines = [
         f'<tr><th scope="row">{escape(str(name))}</th>'
-        + "".join(_cell(row.get(column)) for column in columns)
+        + "".join(f'<td class="number">{escape(cell_text(row.get(c)))}</td>' for c in columns)
         + "</tr>"
         for name, row in rows.items()
     ]
