@@ -1,15 +1,17 @@
-# One environment in .venv serves every target; it is brought up to date when pyproject.toml or
-# constraints.txt change, and reused otherwise.
+# All targets share the environment in .venv, which is updated when pyproject.toml or
+# constraints.txt change.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 READY := $(VENV)/.ready
 PYTEST_ARGS ?= -n 2
+MINUTES ?= 60
+COUNT ?= 20000
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test demo bench lint clean
+.PHONY: help venv check test fuzz soak demo bench lint clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
@@ -35,16 +37,33 @@ $(READY): pyproject.toml constraints.txt
 	  fi
 	@touch $@
 
+check: lint  ## lint, types and the fast tests, in under two minutes
+	@echo "== pytest -m 'not slow' $(PYTEST_ARGS)"
+	@$(BIN)/python -m pytest -m 'not slow and not real_data' $(PYTEST_ARGS)
+
 test: lint  ## lint, then run all tests (PYTEST_ARGS="-n 2 -k splat")
 	@echo "== pytest $(PYTEST_ARGS)"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+fuzz: $(READY)  ## mutate files of all formats (COUNT=20000); with atheris also guided by coverage
+	@echo "== tests/fuzz/fuzz.py --count $(COUNT)"
+	@$(BIN)/python tests/fuzz/fuzz.py --count $(COUNT)
+	@if $(BIN)/python -c 'import atheris' 2>/dev/null; then \
+	  for suffix in ply obj off stl pcd xyz; do \
+	    echo "== tests/fuzz/guided.py $$suffix"; \
+	    $(BIN)/python tests/fuzz/guided.py $$suffix --seconds 60 || exit 1; done; \
+	  else echo "== without atheris (pip install permutogeo[fuzz]) no coverage-guided run"; fi
+
+soak: $(READY)  ## long checks of threads, processes, memory and kills (MINUTES=60)
+	@echo "== tests/soak.py --minutes $(MINUTES)"
+	@$(BIN)/python tests/soak.py --minutes $(MINUTES)
 
 lint: $(READY)  ## ruff format --check, ruff check, mypy
 	@echo "== ruff format --check"; $(BIN)/ruff format --check .
 	@echo "== ruff check"; $(BIN)/ruff check .
 	@echo "== mypy"; $(BIN)/mypy
 
-demo: $(READY)  ## denoise a body; meshes, a picture and a page go to demo-output/
+demo: $(READY)  ## denoise a body; write meshes, a picture and a page to demo-output/
 	@echo "== examples/denoise_demo.py -> demo-output/"
 	@$(BIN)/python examples/denoise_demo.py --output demo-output
 

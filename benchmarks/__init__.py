@@ -1,13 +1,15 @@
-"""Speed, measured against peers in the same run: ``permutogeo bench``.
+"""Benchmarks behind ``permutogeo bench``: wall time, scaling and memory, beside other libraries.
 
-Imported as ``permutogeo.benchmarks``. Each workload prints medians in milliseconds and ratios:
-machines drift, so a peer, a one-thread ``torch.mm`` of 1024 cubed and ourselves are timed in turn,
-repetition by repetition.
+Imported as ``permutogeo.benchmarks``. Each workload prints medians in milliseconds. Peers, a
+one-thread ``torch.mm`` of 1024 x 1024 matrices and permutogeo are timed in turn in every
+repetition, so that the ratios do not depend on the load of the machine.
 """
 
 from __future__ import annotations
 
 import importlib
+
+__all__ = ["BENCHMARKS", "run"]
 
 # Name on the command line -> module and function.
 BENCHMARKS = {
@@ -27,7 +29,7 @@ BENCHMARKS = {
 
 
 def run(names: list[str], quick: bool = False) -> None:
-    """Run benchmarks by name, printing a table for each."""
+    """Run benchmarks by name, and print a table for each."""
     for name in names:
         module, function = BENCHMARKS[name]
         getattr(importlib.import_module(f"permutogeo.benchmarks.{module}"), function)(quick)

@@ -1,4 +1,4 @@
-"""W2: a dense CRF on a photograph, beside pydensecrf."""
+"""Benchmark W2: dense CRF inference on an image, beside pydensecrf."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OURS, PEER = "permutogeo.compat.pydensecrf", "pydensecrf"
 
 
 def photograph(height: int = 333, width: int = 500) -> tuple[np.ndarray, np.ndarray]:
-    """An image ``[H, W, 3]`` uint8, and energies ``[L, H W]`` of a smooth random field."""
+    """Return an image ``[H, W, 3]`` uint8 and smooth random energies ``[L, H W]``."""
     from scipy.ndimage import zoom
     from skimage import data, transform
 
@@ -36,7 +36,7 @@ def photograph(height: int = 333, width: int = 500) -> tuple[np.ndarray, np.ndar
 
 
 def program(package: str, image: np.ndarray, energy: np.ndarray) -> Callable[[], np.ndarray]:
-    """What a user of pydensecrf writes, with the modules of ``package``."""
+    """Return an inference written for pydensecrf, with the modules of ``package``."""
     densecrf = importlib.import_module(f"{package}.densecrf")
     height, width = image.shape[:2]
 
@@ -51,7 +51,7 @@ def program(package: str, image: np.ndarray, energy: np.ndarray) -> Callable[[],
 
 
 def module(image: np.ndarray, energy: np.ndarray, copies: int = 1) -> Callable[[], torch.Tensor]:
-    """The same through ``nn.DenseCRF``, of several copies of the image as one batch."""
+    """Return the same inference with ``nn.DenseCRF``, for a batch of copies of the image."""
     height, width = image.shape[:2]
     y, x = np.mgrid[:height, :width]
     pos = torch.from_numpy(np.stack([x, y], -1).reshape(-1, 2).astype(np.float32))
@@ -70,8 +70,8 @@ def module(image: np.ndarray, energy: np.ndarray, copies: int = 1) -> Callable[[
 
 
 def crf(quick: bool = False) -> None:
-    """W2, through the drop-in and through the module; images one by one and as a batch; memory."""
-    size, repeats, copies = ((90, 135), 3, 3) if quick else ((333, 500), 15, 10)
+    """Time the drop-in and the module, images one by one and as a batch, and measure memory."""
+    size, repeats, copies = ((40, 60), 1, 2) if quick else ((333, 500), 15, 10)
     image, energy = photograph(*size)
     contenders = {"mm": square_product, "drop-in": program(OURS, image, energy)}
     contenders["module"] = module(image, energy)
@@ -81,7 +81,7 @@ def crf(quick: bool = False) -> None:
         time = in_turn(contenders, repeats)
         single = contenders["module"]
         one_by_one = {"one by one": lambda: [single() for _ in range(copies)]}
-        batch = in_turn(one_by_one | {"batch": module(image, energy, copies)}, 3)
+        batch = in_turn(one_by_one | {"batch": module(image, energy, copies)}, 1 if quick else 3)
     peer = time.get("peer")
     rows = [
         [
@@ -98,21 +98,25 @@ def crf(quick: bool = False) -> None:
     rows = [[name, ms(batch[name]), f"{batch[name] / batch['one by one']:.2f}"] for name in batch]
     table(f"{copies} images", ["", "ms", "÷ one by one"], rows)
     names = [name for name in (PEER, OURS) if name != PEER or peer]
-    rows = [[name, f"{_peak(name, size):.0f}"] for name in names]
-    table("Most memory beyond what is loaded", ["", "MB"], rows)
+    rows = [[name, f"{_peak(name, size, 1 if quick else 5):.0f}"] for name in names]
+    table("Peak memory of one inference, beyond what is loaded", ["", "MB"], rows)
 
 
-def _peak(package: str, size: tuple[int, int]) -> float:
-    """Megabytes that one inference adds, the median of five processes of its own: how much freed
-    memory a process still holds, and finds again, differs from one to the next."""
+def _peak(package: str, size: tuple[int, int], runs: int) -> float:
+    """Return the megabytes that one inference adds: the median over processes.
+
+    The allocator's free memory at the start differs between processes.
+    """
     call = f"from permutogeo.benchmarks.crf import peak; print(peak({package!r}, {size}))"
     command = [sys.executable, "-c", call]
-    runs = [subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(5)]
-    return statistics.median(float(run.stdout.split()[-1]) for run in runs)
+    done = [
+        subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(runs)
+    ]
+    return statistics.median(float(run.stdout.split()[-1]) for run in done)
 
 
 def peak(package: str, size: tuple[int, int]) -> float:
-    """Megabytes that inference adds to a process in which a small one has run before."""
+    """Return the megabytes that inference adds after a small warm-up inference."""
     program(package, *photograph(40, 60))()
     image, energy = photograph(*size)
     reset_peak()

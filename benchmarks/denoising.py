@@ -1,4 +1,4 @@
-"""Mesh denoising: quality on pairs of clean and noisy meshes, and speed stage by stage."""
+"""Mesh denoising benchmark: errors on pairs of clean and noisy meshes, and wall time per stage."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from permutogeo.benchmarks.smoothers import (
     trimesh_smoothers,
 )
 from permutogeo.benchmarks.timing import console, in_turn, ms, square_product, table, threads
-from permutogeo.metrics import normal_angle, vertex_distance
-from permutogeo.models import MeshDenoiser
-from permutogeo.models._cascade import advance, begin
-from permutogeo.models._triangles import Triangles
+from permutogeo.denoising import MeshDenoiser, normal_angle, vertex_distance
+from permutogeo.denoising.cascade import initial_surface, update_surface
+from permutogeo.denoising.triangles import TriangleElements
 from permutogeo.transforms import NormalNoise
 
 PAIRS = (
@@ -32,8 +31,8 @@ PAIRS = (
     "bunny 0.2",
     "julius 0.2",
 )
-# Measured with the methods' public code: at its recommended parameters, and best of a search for
-# each mesh, a wider one than ours. Mean angles, and vertex distances where they are known.
+# Measured with the public code of the methods: at its recommended parameters ("default"), and at
+# the best of a search per mesh ("best"). Mean angles, and vertex distances where known.
 PUBLISHED = {
     "Open3D, recorded best": "11.26 9.82 13.18 9.95 10.05 5.63 5.86",
     "trimesh, recorded best": (
@@ -51,27 +50,27 @@ PUBLISHED = {
     ),
     "L0, best": "3.99 2.20 7.59 10.60 7.92 7.32 7.92",
 }
-# The one setting of each smoother whose vertex distances are compared.
+# The setting of each smoother whose vertex distances are compared.
 FIXED = "x10"
 OURS = "ours"
 Errors = tuple[float, float]
 
 
 def denoising(quick: bool = False) -> None:
-    """Quality on the public pairs, then speed."""
+    """Measure errors on the public pairs, then wall time."""
     show_quality(quality(quick))
     speed(quick)
 
 
 def quality(quick: bool = False) -> dict[str, dict[str, Errors]]:
-    """For each pair, and each method, mean normal angle and vertex distance over mean edge."""
+    """Return mean normal angle and vertex distance over mean edge, for each pair and method."""
     steps = QUICK_ITERATIONS if quick else ITERATIONS
     model = MeshDenoiser.from_pretrained()
     return {name: compare(model, pair, steps) for name, pair in pairs(quick)}
 
 
 def compare(model: MeshDenoiser, pair: Data, steps: tuple[int, ...]) -> dict[str, Errors]:
-    """The errors of the noisy mesh, of the smoothers in their settings, and ours."""
+    """Return the errors of the noisy mesh, of the smoothers and of the denoiser."""
     found = {"noisy": errors(pair.pos, pair)}
     for name, smooth in default_smoothers(pair):
         found[f"{name}, default"] = errors(smooth(), pair)
@@ -84,7 +83,7 @@ def compare(model: MeshDenoiser, pair: Data, steps: tuple[int, ...]) -> dict[str
 
 
 def show_quality(found: dict[str, dict[str, Errors]]) -> None:
-    """A row for each method, a column for each pair."""
+    """Print a row per method and a column per pair."""
     methods = list(next(iter(found.values())))
     rows = [[name, *(text(*errors[name]) for errors in found.values())] for name in methods]
     if tuple(found) == PAIRS:
@@ -95,7 +94,7 @@ def show_quality(found: dict[str, dict[str, Errors]]) -> None:
 
 
 def pairs(quick: bool) -> Iterable[tuple[str, Data]]:
-    """The public pairs; a noisy torus where their files are not, or for a quick run."""
+    """Return the public pairs, or a noisy torus if their files are missing or the run is quick."""
     try:
         if not quick:
             from permutogeo.datasets import DenoisingPairs
@@ -103,7 +102,7 @@ def pairs(quick: bool) -> Iterable[tuple[str, Data]]:
             found = {f"{pair.name} {pair.noise}": pair for pair in DenoisingPairs()}
             return [(name, found[name]) for name in PAIRS]
     except FileNotFoundError as error:
-        console.print(f"{error} A torus stands in.")
+        console.print(f"{error} Using a generated torus instead.")
     mesh = torus(40, 20)
     return [("torus 0.2", NormalNoise(0.2, keep="clean_pos", seed=0)(mesh))]
 
@@ -118,7 +117,7 @@ def text(angle: float, distance: float) -> str:
 
 
 def torus(around: int, along: int) -> Data:
-    """A closed mesh of ``around * along`` vertices and twice as many faces."""
+    """Return a closed mesh of ``around * along`` vertices and twice as many faces."""
     u = torch.arange(around).repeat_interleave(along)
     v = torch.arange(along).repeat(around)
     a, b = u * (2 * torch.pi / around), v * (2 * torch.pi / along)
@@ -134,7 +133,7 @@ def torus(around: int, along: int) -> Data:
 
 
 def speed(quick: bool = False) -> None:
-    """A torus of 50,000 vertices, two threads: stage by stage, and peers' ten iterations."""
+    """Time a torus of 50,000 vertices with two threads: each stage, and ten iterations of peers."""
     around, along, repeats = (50, 40, 1) if quick else (250, 200, 3)
     mesh = NormalNoise(0.2, seed=0)(torus(around, along))
     model = MeshDenoiser.from_pretrained()
@@ -151,7 +150,7 @@ def speed(quick: bool = False) -> None:
 
 
 def stages(model: MeshDenoiser, mesh: Data) -> list[tuple[str, float]]:
-    """Milliseconds of each part of one call."""
+    """Return the milliseconds of each stage of one call."""
     rows: list[tuple[str, float]] = []
 
     def timed(name: str, call: Callable[..., Any], *args: Any) -> Any:
@@ -162,13 +161,14 @@ def stages(model: MeshDenoiser, mesh: Data) -> list[tuple[str, float]]:
 
     model(mesh)
     local = mesh.pos.double() - mesh.pos.double().mean(dim=0)
-    pieces = timed("spacing, incidence", Triangles, local, mesh.face)
-    pos = (local / pieces.spacing).float()
-    surface = timed("smoothed normals, noise", begin, pieces, pos)
+    elements = timed("spacing, incidence", TriangleElements, local, mesh.face)
+    pos = (local / elements.spacing).float()
+    surface = timed("smoothed normals, noise", initial_surface, elements, pos)
     with torch.no_grad():
         for index, stage in enumerate(model.stages):
             found = timed(f"stage {index + 1}, lattices", stage.candidates, surface)
-            normal = timed(f"stage {index + 1}, network", stage.mix_all, found)
-            surface = timed(f"stage {index + 1}, vertices", advance, pieces, pos, surface, normal)
-        timed("last vertex update", pieces.fit, pos, surface.estimate, pieces.steps)
+            normal = timed(f"stage {index + 1}, network", stage.mix_in_chunks, found)
+            update = (update_surface, elements, pos, surface, normal)
+            surface = timed(f"stage {index + 1}, vertices", *update)
+        timed("last vertex update", elements.fit, pos, surface.estimate, elements.steps)
     return rows

@@ -1,4 +1,4 @@
-"""Other people's lattices and convolutions, where they are installed, and plain torch."""
+"""Baselines: pydensecrf and spconv where installed, and lattice layers in plain torch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from permutogeo import stencils
 from permutogeo.kernels.simplex import elevation_matrix
+from permutogeo.ops import stencils
 
 
 def has(package: str) -> bool:
@@ -22,7 +22,7 @@ def has(package: str) -> bool:
 
 
 def pydensecrf_build(feature: torch.Tensor) -> Callable[[], object]:
-    """pydensecrf's C++ lattice: it builds, and filters one channel for the normalizer."""
+    """Return a call that builds pydensecrf's lattice and filters one channel for its normalizer."""
     import pydensecrf.densecrf as densecrf
 
     rows = np.ascontiguousarray(feature.numpy().T)
@@ -36,7 +36,7 @@ def pydensecrf_build(feature: torch.Tensor) -> Callable[[], object]:
 
 
 class TorchLayer:
-    """A lattice layer in plain torch: unique codes, searched neighbors, gather and one product."""
+    """A lattice layer in plain torch: ``unique``, ``searchsorted``, gather, one product."""
 
     def __init__(self, feature: torch.Tensor):
         count, dim = feature.shape
@@ -71,7 +71,7 @@ class TorchLayer:
 def gather_gemm_scatter(
     values: torch.Tensor, filter: torch.Tensor, neighbors: torch.Tensor
 ) -> torch.Tensor:
-    """A sparse convolution tap by tap: gather, product, ``index_add_``."""
+    """Sparse convolution tap by tap: gather, matrix product, ``index_add_``."""
     out = values.new_zeros(len(values), filter.shape[2])
     for tap in range(len(filter)):
         target = (neighbors[:, tap] >= 0).nonzero()[:, 0]
@@ -81,9 +81,9 @@ def gather_gemm_scatter(
 
 
 def spconv_forward(voxel: np.ndarray, channels: int, outputs: int, repeats: int) -> float:
-    """Milliseconds of spconv's 3 x 3 x 3 submanifold convolution, its indices given.
+    """Return the milliseconds of spconv's 3 x 3 x 3 submanifold convolution, with cached indices.
 
-    In a process with one OpenMP thread: with more its CPU results are wrong.
+    Runs in a process with one OpenMP thread: with more, spconv's CPU results are wrong.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "voxel.npy"

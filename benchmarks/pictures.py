@@ -1,4 +1,4 @@
-"""Large images from the shell: seconds and memory of whole commands."""
+"""Wall time and peak memory of the image commands on large images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from permutogeo.benchmarks.timing import table
 
 
 def pictures(quick: bool = False) -> None:
-    """Filter and upsample an image of 24 megapixels, each in a process of its own."""
+    """Filter and upsample an image of 24 megapixels, each in a fresh process."""
     width, height = (480, 320) if quick else (6000, 4000)
     with tempfile.TemporaryDirectory() as folder:
         photo, gray, small, half, out = (
@@ -32,14 +32,14 @@ def pictures(quick: bool = False) -> None:
             "upsample 8x, color guide": ["upsample", small, "--guide", photo],
             "upsample 2x, gray guide": ["upsample", half, "--guide", gray],
         }
-        if quick:  # a process of its own takes seconds, whatever it does
+        if quick:  # starting a process takes seconds
             commands = {"upsample 8x, color guide": commands["upsample 8x, color guide"]}
         rows = [[name, *_run([*map(str, call), "-o", str(out)])] for name, call in commands.items()]
     table(f"Images of {width} x {height} pixels, whole commands", ["", "s", "CPU s", "GB"], rows)
 
 
 def _photograph(width: int, height: int) -> Image.Image:
-    """Colored texture of all sizes, from noise."""
+    """Return a colored texture made of noise at several scales."""
     rng = np.random.default_rng(0)
     image = np.zeros((height, width, 3), np.float32)
     for side in (4, 16, 64, 256):
@@ -50,7 +50,7 @@ def _photograph(width: int, height: int) -> Image.Image:
 
 
 def _run(arguments: list[str]) -> list[str]:
-    """Seconds, those of the processor, and the most memory in gigabytes of a command."""
+    """Return wall time and CPU time in seconds and peak memory in gigabytes of a command."""
     start = time.perf_counter()
     command = [sys.executable, "-c", "from permutogeo.cli import main; main()", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)

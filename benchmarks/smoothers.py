@@ -1,4 +1,4 @@
-"""Open3D's and trimesh's smoothers of meshes, and the settings that a search goes through."""
+"""Mesh smoothers of Open3D and trimesh, over the settings of a parameter search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUICK_ITERATIONS = (2, 10)
 
 
 def open3d_smoothers(mesh: Data, steps: tuple[int, ...]) -> Iterator[tuple[str, Smoother]]:
-    """Laplacian and Taubin, which Open3D weighs by inverse edge lengths."""
+    """Yield Laplacian and Taubin smoothing, weighted by inverse edge lengths."""
     geometry = to_mesh(mesh, kind="open3d")
     filters = {
         "Laplacian .5": lambda n: geometry.filter_smooth_laplacian(n, 0.5),
@@ -31,7 +31,7 @@ def open3d_smoothers(mesh: Data, steps: tuple[int, ...]) -> Iterator[tuple[str, 
 
 
 def trimesh_smoothers(mesh: Data, steps: tuple[int, ...]) -> Iterator[tuple[str, Smoother]]:
-    """Taubin and Humphrey, with one operator for all."""
+    """Yield Taubin and Humphrey smoothing, with one Laplacian operator for all settings."""
     import trimesh
 
     start = to_mesh(mesh)
@@ -48,7 +48,7 @@ def trimesh_smoothers(mesh: Data, steps: tuple[int, ...]) -> Iterator[tuple[str,
 
 
 def default_smoothers(mesh: Data) -> Iterator[tuple[str, Smoother]]:
-    """Each library's own settings: one iteration in Open3D, ten in trimesh."""
+    """Yield the smoothers at their defaults: one iteration in Open3D, ten in trimesh."""
     geometry, start = to_mesh(mesh, kind="open3d"), to_mesh(mesh)
     yield "Open3D Laplacian", partial(_vertices, geometry.filter_smooth_laplacian)
     yield "Open3D Taubin", partial(_vertices, geometry.filter_smooth_taubin)
@@ -61,7 +61,7 @@ def _vertices(smooth: Callable[[], Any]) -> torch.Tensor:
 
 
 def _smoothed(start: Any, function: str, settings: dict[str, Any]) -> torch.Tensor:
-    """The vertices of a copy that trimesh smooths in place."""
+    """Return the vertices of a copy that trimesh smooths in place."""
     import trimesh
 
     return _vertices(lambda: getattr(trimesh.smoothing, function)(start.copy(), **settings))

@@ -1,4 +1,4 @@
-"""Timing contenders in turn, and printing what came out."""
+"""Interleaved timing of contenders, and tables."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from permutogeo import _threads
+from permutogeo.runtime import threads as pool
 
 console = Console(width=120)
 
 
 @contextmanager
 def threads(count: int):
-    """Let torch, and so the lattice, work with ``count`` threads."""
+    """Set the number of torch threads, which the lattice follows."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -29,7 +29,7 @@ def threads(count: int):
 
 
 def once(call: Callable[[], object]) -> float:
-    """Milliseconds of one call. Freeing what it returns is not counted, making it is."""
+    """Return the milliseconds of one call, without freeing its result."""
     start = time.perf_counter()
     result = call()
     elapsed = time.perf_counter() - start
@@ -38,7 +38,7 @@ def once(call: Callable[[], object]) -> float:
 
 
 def in_turn(contenders: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median milliseconds of each contender, called one after the other in every repetition."""
+    """Return the median milliseconds of each contender, called in turn in every repetition."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for call in contenders.values():
         call()
@@ -57,16 +57,16 @@ _square = torch.rand(1024, 1024)
 
 
 def square_product() -> None:
-    """The yardstick: 1024 cubed, one thread.
+    """Multiply two 1024 x 1024 matrices on one thread, as a unit of time.
 
-    On a worker, where torch has one anyway: changing its setting to and fro would make torch start
-    its threads anew each time, at the cost of whoever comes next.
+    Runs on a worker, where torch has one thread: changing ``set_num_threads`` back and forth would
+    make torch restart its thread pool, at the cost of the next contender.
     """
-    _threads.run([lambda: _square @ _square], caller=False)
+    pool.run([lambda: _square @ _square], caller=False)
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    """Print a table, numbers to the right."""
+    """Print a table with right-aligned numbers."""
     output = Table(title=title, title_justify="left")
     for index, column in enumerate(columns):
         output.add_column(column, justify="left" if index == 0 else "right")

@@ -1,5 +1,4 @@
-"""The workloads that peers are known by: filtering, learned convolution, the paper's table,
-building."""
+"""Benchmarks W1, W3, W4, W5: bilateral filter, learned convolution, the paper's layer, building."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ def bilateral(quick: bool = False) -> None:
 def _beside_pydensecrf(
     ours: Callable[[], object], feature: torch.Tensor, repeats: int
 ) -> dict[str, float]:
-    """With two threads in turn with the peer and the yardstick, then with one thread."""
+    """Time two threads in turn with pydensecrf and ``torch.mm``, then one thread."""
     contenders = {"mm": square_product, "two": ours}
     if peers.has("pydensecrf"):
         contenders["peer"] = peers.pydensecrf_build(feature)
@@ -78,7 +77,7 @@ def _against(name: str, detail: str, time: dict[str, float]) -> list[str]:
 
 
 def building(quick: bool = False) -> None:
-    """W5: build, with the neighbors that a blur needs, over uniform points and over images."""
+    """W5: build a lattice with the neighbors of a blur, over uniform points and images."""
     sizes = [10**4] if quick else [10**4, 10**5, 10**6, 10**7]
     cases = []
     for dim in (3, 5, 8):
@@ -106,12 +105,12 @@ def building(quick: bool = False) -> None:
 
 
 def convolution(quick: bool = False) -> None:
-    """W3: a learned convolution on a sphere shell, against the dense product of its shape."""
+    """W3: learned convolution on a spherical shell, beside the dense product of its shape."""
     radius, repeats = (20.25, 3) if quick else (89.25, 11)
     side = np.arange(-int(radius) - 3, int(radius) + 4)
     voxel = np.stack(np.meshgrid(side, side, side, indexing="ij"), -1).reshape(-1, 3)
     voxel = voxel[np.abs(np.linalg.norm(voxel, axis=1) - radius) < 0.5]
-    # 0.69 gives about one vertex for each voxel.
+    # A scale of 0.69 gives about one vertex per voxel.
     lattice = pg.Lattice.build(torch.from_numpy(voxel.astype(np.float32)) * 0.69)
     neighbors = lattice.neighbors()
     rows = []
@@ -171,8 +170,8 @@ def convolution(quick: bool = False) -> None:
 def paper_layers(
     height: int, width: int, extent: float = 50.0
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Colors of an image, and its features (x, y), (r, g, b), (x, r, g, b), (x, y, r, g, b), each
-    in [0, extent)."""
+    """Yield the colors of an image with its features (x, y), (r, g, b), (x, r, g, b) and
+    (x, y, r, g, b), scaled to [0, extent)."""
     image = _astronaut(height, width).reshape(-1, 3)
     everything = np.concatenate([_pixels(height, width).reshape(-1, 2), image], 1)
     low, high = everything.min(0), everything.max(0)

@@ -1,6 +1,5 @@
-"""PyG datasets, one class a file, imported as ``permutogeo.datasets``."""
+"""PyG datasets, imported as ``permutogeo.datasets``."""
 
-from permutogeo.datasets._procedural_body import procedural_body
 from permutogeo.datasets.assamese import Assamese
 from permutogeo.datasets.bodies import Bodies
 from permutogeo.datasets.bsds500 import BSDS500
@@ -14,6 +13,7 @@ from permutogeo.datasets.part_meshes import PartMeshes
 from permutogeo.datasets.princeton_shapes import PrincetonShapes
 from permutogeo.datasets.sharp_shapes import SharpShapes
 from permutogeo.datasets.sparse_mnist import SparseMNIST
+from permutogeo.datasets.synthetic.procedural_body import procedural_body
 from permutogeo.datasets.tiles import Tiles
 from permutogeo.datasets.voc2012 import VOC2012
 

@@ -1,4 +1,4 @@
-"""Handwritten characters."""
+"""Online handwritten Assamese characters."""
 
 from __future__ import annotations
 
@@ -9,14 +9,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from permutogeo.datasets._shapes import (
-    Filter,
-    ShapeDataset,
-    Transform,
-    find_file,
-    parts_of,
-    read_arrays,
-)
+from permutogeo.datasets.shape_dataset import Filter, ShapeDataset, Transform, split_parts
+from permutogeo.datasets.sources import find_file, read_arrays
 
 FILE = "assamese/assamese.npz"
 _WHAT = (
@@ -36,17 +30,17 @@ class Assamese(ShapeDataset):
     CRFs and Bilateral Neural Networks" <https://arxiv.org/abs/1503.04949>`_ paper: 183 characters,
     each once by 45 writers, as lines one pixel wide. The pixels with ink are the points.
 
-    Writers are divided at random, always alike: 30 train, 6 validate and 9 test.
+    Writers are split at random with a fixed seed: 30 train, 6 val, 9 test.
 
     Args:
-        root: The folder that holds ``assamese/assamese.npz``; by default the one that the
-            environment variable ``PERMUTOGEO_DATA`` names.
+        root: The folder that holds ``assamese/assamese.npz``;
+            by default ``$PERMUTOGEO_DATA``.
         split: ``"train"``, ``"val"``, ``"trainval"``, ``"test"`` or ``"all"``.
-        size: Side of the drawing in pixels.
-        crop: Whether a character fills the drawing with the longer side of its bounding box; else
-            the drawing shows the whole tablet.
-        transform: Applied to a character at each access.
-        pre_transform: Applied to a character once, while reading.
+        size: Side length of the drawing in pixels.
+        crop: Whether to scale the longer side of a character's bounding box to the drawing;
+            otherwise the drawing shows the whole tablet.
+        transform: Applied at each access.
+        pre_transform: Applied once, while reading.
         pre_filter: Which characters to keep.
 
     Each character has ``pos`` :math:`(N, 2)`, the pixels (x, y) with ink, ``x`` :math:`(N, 1)` of
@@ -64,7 +58,7 @@ class Assamese(ShapeDataset):
         pre_filter: Filter | None = None,
     ):
         owner = type(self).__name__
-        parts = parts_of(owner, split)
+        parts = split_parts(owner, split)
         if size < 2:
             raise ValueError(f"{owner}: Expected 'size' of 2 or more (got {size})")
         path = find_file(owner, root, FILE, _WHAT)
@@ -77,7 +71,7 @@ class Assamese(ShapeDataset):
         chosen = np.isin(arrays["writer"], self.writers)
         characters = []
         for i, pixels in zip(
-            np.flatnonzero(chosen), _draw(arrays, chosen, size, crop), strict=True
+            np.flatnonzero(chosen), _draw_characters(arrays, chosen, size, crop), strict=True
         ):
             pos = torch.from_numpy(pixels).float()
             character = Data(x=torch.ones(len(pos), 1), pos=pos, height=size, width=size)
@@ -88,11 +82,11 @@ class Assamese(ShapeDataset):
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.classes)
 
     def image(self, i: int) -> Tensor:
-        """The drawing as a tensor :math:`(1, H, W)`, 1 where there is ink and else 0."""
+        """Return the drawing as a tensor :math:`(1, H, W)`: 1 for ink, 0 elsewhere."""
         column, row = self._shapes[self.indices()[i]].pos.long().T
         drawing = torch.zeros(1, self.size, self.size)
         drawing[0, row, column] = 1.0
@@ -100,17 +94,17 @@ class Assamese(ShapeDataset):
 
 
 def _writers(writer: np.ndarray, parts: tuple[str, ...]) -> list[int]:
-    """The writers of some parts, out of a random order that is always the same."""
+    """Return the writers of some parts, by a permutation with a fixed seed."""
     order = np.random.default_rng(0).permutation(np.unique(writer))
     ends = np.cumsum(list(_COUNTS.values()))[:-1]
-    dealt = dict(zip(_COUNTS, np.split(order, ends), strict=True))
-    return sorted(np.concatenate([dealt[part] for part in parts]).tolist())
+    writers = dict(zip(_COUNTS, np.split(order, ends), strict=True))
+    return sorted(np.concatenate([writers[part] for part in parts]).tolist())
 
 
-def _draw(
+def _draw_characters(
     arrays: dict[str, np.ndarray], chosen: np.ndarray, size: int, crop: bool
 ) -> list[np.ndarray]:
-    """The pixels with ink of the chosen characters."""
+    """Return the pixels with ink of the chosen characters."""
     xy, every = arrays["xy"].astype(np.float64), np.diff(arrays["offset"])
     low, side = xy.min(0), np.ptp(xy, axis=0).max()
     kept, count = chosen.repeat(every), every[chosen]
@@ -128,17 +122,17 @@ def _draw(
 def draw_lines(
     place: np.ndarray, drawing: np.ndarray, stroke: np.ndarray, size: int
 ) -> list[np.ndarray]:
-    """The pixels (x, y) that lines through positions touch, without repetition, row by row.
+    """Return the unique pixels (x, y) that polylines touch, row-major, for each drawing.
 
     Args:
-        place: The positions ``[N, 2]`` in pixels.
-        drawing: The drawing of each, ascending from 0.
-        stroke: The stroke of each; none is drawn from one to the next.
-        size: Side of a drawing.
+        place: Positions ``[N, 2]`` in pixels.
+        drawing: Drawing of each position, ascending from 0.
+        stroke: Stroke of each position; strokes are not connected.
+        size: Side length of a drawing.
     """
     start, step = place[:-1], np.diff(place, axis=0)
     step[(stroke[:-1] != stroke[1:]) | (drawing[:-1] != drawing[1:])] = 0.0
-    # Two points to a pixel leave no gap.
+    # Two samples per pixel leave no gap.
     count = np.ceil(2 * np.abs(step).max(1, initial=0.0)).astype(np.int64) + 1
     line = np.repeat(np.arange(len(step)), count)
     along = np.arange(len(line)) - np.repeat(np.cumsum(count) - count, count)

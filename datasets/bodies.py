@@ -1,4 +1,4 @@
-"""Human bodies, posed and shaped at random."""
+"""Human bodies of random shape and pose."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from permutogeo.datasets._body_model import BodyModel
-from permutogeo.datasets._body_sampling import random_body
-from permutogeo.datasets._generated import GeneratedShapes
-from permutogeo.datasets._procedural_body import procedural_body
-from permutogeo.datasets._shapes import Transform, find_file
+from permutogeo.datasets.generated_dataset import GeneratedDataset
+from permutogeo.datasets.shape_dataset import Transform
+from permutogeo.datasets.sources import find_file
+from permutogeo.datasets.synthetic.body_model import BodyModel
+from permutogeo.datasets.synthetic.body_sampling import random_body
+from permutogeo.datasets.synthetic.procedural_body import procedural_body
 
 FILE = "bodies/makehuman_body.npz"
 PROCEDURAL = "procedural"
@@ -23,29 +24,28 @@ _WHAT = (
 )
 
 
-class Bodies(GeneratedShapes):
+class Bodies(GeneratedDataset):
     r"""Human bodies of random shape in random poses, as in the body denoising of the `"Learning
     Sparse High Dimensional Filters" <https://arxiv.org/abs/1503.04949>`_ paper.
 
-    They are sampled from a model of blend shapes and linear skinning, read from an archive such as
-    that of MakeHuman: gender, age, origin, muscle, weight, height and local details vary, and
-    joints turn within ranges that people have. All bodies of a model have the same faces.
+    Bodies are sampled from a model with blend shapes and linear blend skinning, such as that of
+    MakeHuman: gender, age, ethnicity, muscle, weight, height and local details vary, and joint
+    angles stay within anatomical ranges. All bodies of a model have the same faces.
 
-    Where there is no archive, bodies are generated in code: limbs, trunk and head blended into one
-    closed surface, simpler in shape. The two are never mixed, and :attr:`model` says which it is.
+    Without a model, bodies are generated procedurally as smooth unions of capsules. One dataset
+    never mixes the two; :attr:`model` says which it uses.
 
     Args:
-        root: The folder that holds ``bodies/makehuman_body.npz``; by default the one that the
-            environment variable ``PERMUTOGEO_DATA`` names.
-        num_bodies: How many bodies.
-        seed: Of the bodies: body :math:`i` depends on the seed and :math:`i` alone.
-        model: ``None`` for the archive below ``root``, or the bodies generated in code where
-            neither ``root`` nor ``PERMUTOGEO_DATA`` leads to one (a ``root`` that is given must
-            have it); ``"procedural"`` for the latter in any case; or the path of another archive
-            of the same arrays.
-        resolution: Of bodies generated in code: how many cells of a grid their height spans.
-        transform: Applied to a body at each access.
-        pre_transform: Applied to a body once, when it is made.
+        root: The folder that holds ``bodies/makehuman_body.npz``;
+            by default ``$PERMUTOGEO_DATA``.
+        num_bodies: Number of bodies.
+        seed: Random seed; body :math:`i` depends on the seed and :math:`i` alone.
+        model: ``None`` for the model below ``root`` (an explicit ``root`` must have it), or
+            procedural bodies if ``$PERMUTOGEO_DATA`` has none; ``"procedural"`` for procedural
+            bodies; or the path of another model file.
+        resolution: Number of grid cells along the height of a procedural body.
+        transform: Applied at each access.
+        pre_transform: Applied once, when a sample is generated.
 
     Each body has ``pos`` :math:`(N, 3)` in meters, upright along the second axis and facing along
     the third, and ``face`` :math:`(3, F)`.
@@ -70,14 +70,14 @@ class Bodies(GeneratedShapes):
         pre_transform: Transform | None = None,
     ):
         super().__init__(num_bodies, seed, transform, pre_transform)
-        path = self._find(root, model)
-        #: The path of the archive that bodies are sampled from, or ``"procedural"``.
+        path = self._find_model(root, model)
+        #: Path of the model that bodies are sampled from, or ``"procedural"``.
         self.model: str = PROCEDURAL if path is None else str(path)
         self.resolution = resolution
         self._model = None if path is None else BodyModel.load(path)
         self._face = None if self._model is None else torch.from_numpy(self._model.face.T.copy())
 
-    def _find(
+    def _find_model(
         self, root: str | os.PathLike[str] | None, model: str | os.PathLike[str] | None
     ) -> Path | None:
         owner = type(self).__name__
@@ -93,7 +93,7 @@ class Bodies(GeneratedShapes):
                 raise
             return None
 
-    def make(self, index: int) -> Data:
+    def generate(self, index: int) -> Data:
         if self._model is None:
             return procedural_body([self.seed, index], self.resolution)
         pos = random_body(self._model, np.random.default_rng([self.seed, index]))

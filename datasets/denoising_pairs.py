@@ -1,4 +1,4 @@
-"""Noisy meshes beside clean ones."""
+"""Pairs of a noisy and a clean mesh."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from permutogeo.data import from_mesh
-from permutogeo.datasets._mesh_archive import names_in
-from permutogeo.datasets._shapes import Filter, ShapeDataset, Transform, find_file, read_arrays
+from permutogeo.datasets.shape_dataset import Filter, ShapeDataset, Transform
+from permutogeo.datasets.sources import find_file, read_arrays, read_mesh_names
 
 FILE = "meshes/denoising_pairs.npz"
 _WHAT = "7 pairs of a clean and a noisy mesh (arrays clean_<name>, noisy_<name>, f_<name>)"
@@ -22,13 +22,13 @@ class DenoisingPairs(ShapeDataset):
     <https://doi.org/10.1111/cgf.12742>`_ paper: block, bunny, fandisk (twice), julius, sharpsphere
     and trimstar.
 
-    They measure a denoiser and are not to be trained on.
+    They are a test set: do not train on them.
 
     Args:
-        root: The folder that holds ``meshes/denoising_pairs.npz``; by default the one that the
-            environment variable ``PERMUTOGEO_DATA`` names.
-        transform: Applied to a pair at each access.
-        pre_transform: Applied to a pair once, while reading.
+        root: The folder that holds ``meshes/denoising_pairs.npz``;
+            by default ``$PERMUTOGEO_DATA``.
+        transform: Applied at each access.
+        pre_transform: Applied once, while reading.
         pre_filter: Which pairs to keep.
 
     Each pair has the noisy ``pos`` :math:`(N, 3)`, ``clean_pos`` :math:`(N, 3)` in the same order,
@@ -44,7 +44,7 @@ class DenoisingPairs(ShapeDataset):
         pre_filter: Filter | None = None,
     ):
         path = find_file(type(self).__name__, root, FILE, _WHAT)
-        pairs = _read(path, names_in(path, "noisy_"))
+        pairs = _read(path, read_mesh_names(path, "noisy_"))
         super().__init__(path.parent.parent, pairs, transform, pre_transform, pre_filter)
 
 

@@ -1,4 +1,4 @@
-"""Shapes with labeled parts."""
+"""Point clouds with part labels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from ._shapes import (
-    Filter,
-    ShapeDataset,
-    Transform,
-    find_file,
-    in_split,
-    read_arrays,
-)
+from permutogeo.datasets.shape_dataset import Filter, ShapeDataset, Transform, split_mask
+from permutogeo.datasets.sources import find_file, read_arrays
 
 FILE = "labeled_meshes/points.npz"
 _WHAT = (
@@ -38,21 +32,21 @@ class LabeledMeshes(ShapeDataset):
     <https://doi.org/10.1145/1778765.1778839>`_ paper, as points: 19 categories of 20 shapes, 94
     parts in all.
 
-    A shape is centered and its largest radius is 1. There is no official split. This one is by
+    Shapes are centered and scaled to the unit sphere. There is no official split; this one is by
     shape: of each ten shapes of a category, in the order of their ids, the 1st, 2nd, 4th, 5th, 7th
-    and 9th train, the 6th validates, the 3rd, 8th and 10th test, which makes 228, 38 and 114.
+    and 9th are train, the 6th is val, the 3rd, 8th and 10th are test: 228, 38 and 114 in all.
 
     Args:
-        root: The folder that holds ``labeled_meshes/points.npz``; by default the one that the
-            environment variable ``PERMUTOGEO_DATA`` names.
+        root: The folder that holds ``labeled_meshes/points.npz``;
+            by default ``$PERMUTOGEO_DATA``.
         split: ``"train"``, ``"val"``, ``"trainval"``, ``"test"`` or ``"all"``.
         categories: Names of the categories to read; by default all.
-        transform: Applied to a shape at each access.
-        pre_transform: Applied to a shape once, while reading.
+        transform: Applied at each access.
+        pre_transform: Applied once, while reading.
         pre_filter: Which shapes to keep.
 
     Each shape has ``pos`` and ``normal`` :math:`(2048, 3)`, the part of each point ``y``
-    :math:`(2048)`, counted over all categories, and the numbers ``category`` and ``mesh_id``.
+    :math:`(2048)`, numbered over all categories, and the numbers ``category`` and ``mesh_id``.
     """
 
     def __init__(
@@ -68,7 +62,7 @@ class LabeledMeshes(ShapeDataset):
         arrays = read_arrays(path, _ARRAYS)
         #: Names of all parts, as ``"Human/head"``.
         self.part_names: list[str] = arrays["part_name"].tolist()
-        #: Names of all categories; ``category`` counts in them.
+        #: Names of all categories, indexed by ``category``.
         self.categories: list[str] = np.unique(arrays["category"]).tolist()
         wanted = set(self.categories if categories is None else categories)
         if wanted - set(self.categories):
@@ -77,7 +71,7 @@ class LabeledMeshes(ShapeDataset):
                 f"(got {', '.join(sorted(wanted - set(self.categories)))})"
             )
         order = np.lexsort([arrays["mesh_id"], arrays["category"]])
-        chosen = in_split(type(self).__name__, arrays["category"][order].tolist(), split)
+        chosen = split_mask(type(self).__name__, arrays["category"][order].tolist(), split)
         rows = [i for i, kept in zip(order, chosen, strict=True) if kept]
         rows = [i for i in rows if arrays["category"][i] in wanted]
         shapes = [self._shape(arrays, i) for i in rows]
@@ -94,11 +88,11 @@ class LabeledMeshes(ShapeDataset):
 
     @property
     def num_classes(self) -> int:
-        """How many parts there are in all categories."""
+        """Number of parts in all categories."""
         return len(self.part_names)
 
     @property
     def part_mask(self) -> Tensor:
-        """Which parts a category has, ``[categories, parts]`` bool."""
+        """Mask of the parts of each category, ``[categories, parts]`` bool."""
         owner = [name.split("/")[0] for name in self.part_names]
         return torch.tensor([[each == name for each in owner] for name in self.categories])

@@ -1,4 +1,4 @@
-"""A user's own meshes."""
+"""Meshes in a folder of the user."""
 
 from __future__ import annotations
 
@@ -12,29 +12,36 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from permutogeo.data import from_mesh
+from permutogeo.data.geometry import face_geometry
 from permutogeo.data.mesh import READERS
-from permutogeo.transforms._mesh import face_geometry
-
-from ._shapes import Filter, ShapeDataset, Transform, in_split, parts_of
+from permutogeo.datasets.shape_dataset import (
+    Filter,
+    ShapeDataset,
+    Transform,
+    split_mask,
+    split_parts,
+)
 
 
 class MeshFolder(ShapeDataset):
-    r"""Meshes in a folder, one subfolder for each class, as points drawn uniformly by area.
+    r"""Meshes in a folder, one subfolder per class, sampled uniformly by area.
 
-    Subfolders and files are read in the order of their names; files may lie deeper, and what is no
-    mesh by its suffix is passed over. The split is by shape: of each ten meshes of a class, the
-    1st, 2nd, 4th, 5th, 7th and 9th train, the 6th validates, the 3rd, 8th and 10th test. Points
-    keep the units of the file: :class:`permutogeo.transforms.NormalizeScale` is a ``pre_transform``
-    that makes sizes alike.
+    Subfolders are searched recursively, in the order of their names. Files without the suffix of a
+    mesh are skipped, and so is everything with a hidden name (``.cache/a.ply``, or ``.a.3f9c.ply``,
+    which an interrupted program may leave behind), as in ``permutogeo denoise`` and ``train``.
+
+    The split is by shape: of each ten meshes of a class, the 1st, 2nd, 4th, 5th, 7th and 9th are
+    train, the 6th is val, the 3rd, 8th and 10th are test. Points keep the units of the file; use
+    :class:`permutogeo.transforms.NormalizeScale` as ``pre_transform`` to normalize them.
 
     Args:
         root: The folder, with meshes (``.ply``, ``.obj``, ``.off``, ``.stl``, ``.glb``) as in
             ``root/chair/0001.off``.
-        num_points: How many points to draw from each mesh.
+        num_points: Number of points sampled from each mesh.
         split: ``"train"``, ``"val"``, ``"trainval"``, ``"test"`` or ``"all"``.
-        seed: Of the points drawn; a mesh gives the same points whichever split it is read in.
-        transform: Applied to a shape at each access.
-        pre_transform: Applied to a shape once, while reading.
+        seed: Random seed of the sampled points, which do not depend on the split.
+        transform: Applied at each access.
+        pre_transform: Applied once, while reading.
         pre_filter: Which shapes to keep.
 
     Each shape has ``pos`` and ``normal`` :math:`(N, 3)`, the number ``y`` of its class, and the
@@ -52,7 +59,7 @@ class MeshFolder(ShapeDataset):
         pre_filter: Filter | None = None,
     ):
         owner = type(self).__name__
-        parts_of(owner, split)
+        split_parts(owner, split)
         if num_points < 1:
             raise ValueError(f"{owner}: Expected 'num_points' >= 1 (got {num_points})")
         folder = Path(root).expanduser()
@@ -64,47 +71,48 @@ class MeshFolder(ShapeDataset):
                 f"{owner}: Expected meshes ({', '.join(READERS)}) in subfolders of '{folder}', one "
                 f"for each class, as in '{folder / 'chair' / '0001.off'}' (found none)"
             )
-        #: Names of the classes, which are those of the subfolders; ``y`` counts in them.
+        #: Names of the classes (the subfolders), indexed by ``y``.
         self.classes: list[str] = list(found)
         self.num_points = num_points
         paths = [(name, path) for name, files in found.items() for path in files]
-        chosen = in_split(owner, [name for name, _ in paths], split)
+        chosen = split_mask(owner, [name for name, _ in paths], split)
         shapes = self._read(paths, chosen, seed)
         super().__init__(folder, shapes, transform, pre_transform, pre_filter)
 
     def _read(self, paths: list[tuple[str, Path]], chosen: list[bool], seed: int) -> Iterator[Data]:
         for i, ((name, path), wanted) in enumerate(zip(paths, chosen, strict=True)):
             if wanted:
-                # Not seed + i: neighbors would share their points with those of the next seed.
+                # With seed + i, neighbors would share their points with those of the next seed.
                 state = np.random.SeedSequence([seed, i]).generate_state(1)
                 generator = torch.Generator().manual_seed(int(state[0]))
-                pos, normal = _draw(path, self.num_points, generator)
+                pos, normal = _sample(path, self.num_points, generator)
                 label = torch.tensor([self.classes.index(name)])
                 yield Data(pos=pos, normal=normal, y=label, path=str(path))
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.classes)
 
 
 def _meshes(folder: Path) -> dict[str, list[Path]]:
-    """The mesh files of each subfolder that has any."""
-    found = {}
-    for child in sorted(path for path in folder.iterdir() if path.is_dir()):
-        files = [p for p in child.rglob("*") if p.suffix.lower() in READERS and p.is_file()]
-        if files:
-            found[child.name] = sorted(files)
+    """Return the mesh files of each subfolder that has any."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(folder.rglob("*")):
+        parts = path.relative_to(folder).parts
+        is_hidden = any(part.startswith(".") for part in parts)
+        if len(parts) > 1 and not is_hidden and path.suffix.lower() in READERS and path.is_file():
+            found.setdefault(parts[0], []).append(path)
     return found
 
 
-def _draw(path: Path, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Points drawn uniformly by area from a mesh, and the normals of their faces."""
+def _sample(path: Path, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Sample points uniformly by area from a mesh; return them with their face normals."""
     mesh = from_mesh(path)
     normal, _, area = face_geometry(mesh.pos, mesh.face)
     if not float(area.sum()) > 0:
         raise ValueError(f"'{path}': Expected a mesh with some area (got {len(area)} flat faces)")
-    # Not torch.multinomial, which takes no more than 2^24 faces.
+    # torch.multinomial is limited to 2^24 faces.
     ends = area.double().cumsum(0)
     drawn = torch.rand(count, generator=generator, dtype=torch.float64) * ends[-1]
     index = torch.searchsorted(ends, drawn, right=True).clamp(max=len(area) - 1)

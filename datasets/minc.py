@@ -1,4 +1,4 @@
-"""Photographs with materials for some of their pixels."""
+"""Photographs with material segments (MINC)."""
 
 from __future__ import annotations
 
@@ -11,15 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from permutogeo.datasets._archives import Files, check_name, open_files
-from permutogeo.datasets._images import (
-    ImageDataset,
-    Origin,
-    color,
-    decode,
-    find_place,
-)
-from permutogeo.datasets._shapes import Transform
+from permutogeo.datasets.archives import Files, check_member_name, open_files
+from permutogeo.datasets.image_dataset import ImageDataset, decode_image, rgb_image
+from permutogeo.datasets.shape_dataset import Transform
+from permutogeo.datasets.sources import Origin, find_source
 
 FOLDER = "minc"
 ORIGIN = Origin(page="http://opensurfaces.cs.cornell.edu/publications/minc/")
@@ -28,29 +23,29 @@ _WHITE = 128
 
 class MINC(ImageDataset):
     r"""The segments of the `"Material Recognition in the Wild with the Materials in Context
-    Database" <https://arxiv.org/abs/1412.0623>`_: photographs in which some regions have a
-    material.
+    Database" <https://arxiv.org/abs/1412.0623>`_: photographs with material labels for
+    some regions.
 
-    Read from the folder as it is published: ``photo_orig/<last digit>/<photo>.jpg``,
-    ``minc-s/categories.txt`` with a name a line, ``minc-s/<split>-segments.txt`` with lines
-    ``category,photo,segment``, and ``minc-s/segments/<photo>_<segment>.png``, white where the
-    segment is. Logits of a network, which are not part of it, are expected as
-    ``minc-s/unary/<photo>.npy``, ``[rows, columns, L]`` of any resolution.
+    Read from the published folder layout: ``photo_orig/<last digit>/<photo>.jpg``,
+    ``minc-s/categories.txt`` with one name per line, ``minc-s/<split>-segments.txt`` with lines
+    ``category,photo,segment``, and ``minc-s/segments/<photo>_<segment>.png``, white inside the
+    segment. Logits of a network, which are not part of the dataset, are read from
+    ``minc-s/unary/<photo>.npy``, ``[rows, columns, L]`` of any size.
 
     Args:
-        root: The folder that holds ``minc/photo_orig`` and ``minc/minc-s``, or these themselves; by
-            default the one that the environment variable ``PERMUTOGEO_DATA`` names.
-        split: The first part of the name of a list of segments, as ``"test"``.
-        unary: Whether the points have ``unary``.
-        ignore: Names of categories that do not count.
-        transform: Applied to an image's points at each access.
+        root: The folder that holds ``minc/photo_orig`` and ``minc/minc-s``, or these themselves;
+            by default ``$PERMUTOGEO_DATA``.
+        split: Prefix of the list of segments, such as ``"test"``.
+        unary: Whether to read the logits ``unary``.
+        ignore: Names of categories labeled :attr:`void`.
+        transform: Applied at each access.
 
     Each image has ``x`` :math:`(N, 3)` in [0, 1], ``pos`` :math:`(N, 2)` as (x, y) in pixels, its
-    materials ``y`` :math:`(N)` with :attr:`void` where none is known, ``height``, ``width`` and
+    materials ``y`` :math:`(N)` with :attr:`void` where unknown, ``height``, ``width`` and
     ``name``; with ``unary`` also ``unary`` :math:`(N, L)`, interpolated bilinearly.
     """
 
-    #: The label of pixels that count neither in training nor in testing.
+    #: Label of pixels ignored in training and testing.
     void = 255
 
     def __init__(
@@ -61,9 +56,9 @@ class MINC(ImageDataset):
         ignore: tuple[str, ...] = ("other",),
         transform: Transform | None = None,
     ):
-        place, _ = find_place(type(self).__name__, root, FOLDER, ("minc-s",), ORIGIN)
+        place, _ = find_source(type(self).__name__, root, FOLDER, ("minc-s",), ORIGIN)
         files = open_files(place.parent)
-        #: Names of the materials; ``y`` counts in them.
+        #: Names of the materials, indexed by ``y``.
         self.classes = tuple(files.read("minc-s/categories.txt").decode().split())
         self._ignored = {self.classes.index(name) for name in ignore if name in self.classes}
         self._segments = _segments(files, f"minc-s/{split}-segments.txt", len(self.classes))
@@ -72,18 +67,18 @@ class MINC(ImageDataset):
 
     @property
     def num_classes(self) -> int:
-        """How many materials there are."""
+        """Number of materials."""
         return len(self.classes)
 
     def _picture(self, source: Files, name: str) -> Any:
-        return decode(source, f"photo_orig/{name[-1]}/{name}.jpg", color)
+        return decode_image(source, f"photo_orig/{name[-1]}/{name}.jpg", rgb_image)
 
     def _columns(self, source: Files, name: str) -> dict[str, Tensor]:
         size = self._picture(source, name).size
         y = np.full(size[::-1], self.void, np.int64)
         for category, segment in self._segments[name]:
             file = f"minc-s/segments/{name}_{segment}.png"
-            mask = decode(source, file, lambda picture: picture.convert("L").resize(size, 0))
+            mask = decode_image(source, file, lambda picture: picture.convert("L").resize(size, 0))
             y[np.asarray(mask) >= _WHITE] = self.void if category in self._ignored else category
         columns = {"y": torch.from_numpy(y).reshape(-1)}
         if self._with_unary:
@@ -107,7 +102,7 @@ class MINC(ImageDataset):
 
 
 def _segments(files: Files, name: str, categories: int) -> dict[str, list[tuple[int, str]]]:
-    """Category and number of the segments of each photograph, in the order of the list."""
+    """Return category and id of the segments of each photograph, in the order of the list."""
     found: dict[str, list[tuple[int, str]]] = {}
     for number, line in enumerate(files.read(name).decode().splitlines(), 1):
         if not line.strip():
@@ -119,6 +114,6 @@ def _segments(files: Files, name: str, categories: int) -> dict[str, list[tuple[
                 f"{categories} in '{name}' (got {line!r} in line {number})"
             )
         for part in parts[1:]:
-            check_name(files.path, part)
+            check_member_name(files.path, part)
         found.setdefault(parts[1], []).append((int(parts[0]), parts[2]))
     return found

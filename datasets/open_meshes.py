@@ -1,4 +1,4 @@
-"""Meshes of many kinds, each with the terms it comes under."""
+"""Meshes of many kinds, with their licenses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from permutogeo.data import from_mesh
-from permutogeo.datasets._mesh_archive import names_in
-from permutogeo.datasets._shapes import Filter, ShapeDataset, Transform, find_file, read_arrays
+from permutogeo.datasets.shape_dataset import Filter, ShapeDataset, Transform
+from permutogeo.datasets.sources import find_file, read_arrays, read_mesh_names
 
 FILE = "meshes/open_meshes.npz"
 _WHAT = "32 triangle meshes (arrays v_<name>, f_<name>)"
-# As the collection states them, object by object. "SMPL" marks bodies of the Max Planck Society:
-# they are CC BY 4.0 too, under a body license of their own.
+# As stated by the collection for each object. "SMPL" marks bodies of the Max Planck Society, which
+# are CC BY 4.0 under a body license of their own.
 _NAMES_OF = {
     "CC BY 4.0": (
         "boat boot cat_low_resolution demosthenes_low_res hammer hand_closed hand_lowres mountain "
@@ -29,29 +29,29 @@ _NAMES_OF = {
     "libigl": "stuffedtoy",
 }
 _FREE = ("CC BY 4.0", "CC BY 3.0", "public domain")
-#: The terms of each mesh, by name.
+#: License of each mesh by name.
 TERMS = {name: terms for terms, names in _NAMES_OF.items() for name in names.split()}
 
 
 class OpenMeshes(ShapeDataset):
     r"""32 triangle meshes of 810 to 35,002 vertices: animals, statues, tools, bodies, a terrain.
 
-    They are those of the collection `odedstein/meshes <https://github.com/odedstein/meshes>`_,
-    scaled and placed as there. ``demosthenes_low_res``, ``hand_lowres``, ``human_neutral``,
+    From the collection `odedstein/meshes <https://github.com/odedstein/meshes>`_, in its
+    coordinates. ``demosthenes_low_res``, ``hand_lowres``, ``human_neutral``,
     ``lionstatue``, ``mountain`` and ``pizza`` have a border; the others are closed.
 
     Args:
-        root: The folder that holds ``meshes/open_meshes.npz``; by default the one that the
-            environment variable ``PERMUTOGEO_DATA`` names.
-        terms: ``"any"``, or ``"free"`` for the 24 in the public domain or under CC BY that are no
-            bodies of the model SMPL: weights trained on these may be passed on. A mesh whose name
-            is not listed here is never taken as free.
-        transform: Applied to a mesh at each access.
-        pre_transform: Applied to a mesh once, while reading.
+        root: The folder that holds ``meshes/open_meshes.npz``;
+            by default ``$PERMUTOGEO_DATA``.
+        terms: ``"any"``, or ``"free"`` for the 24 meshes in the public domain or under CC BY that
+            are not SMPL bodies: weights trained on these may be redistributed. Meshes with
+            unknown names do not count as free.
+        transform: Applied at each access.
+        pre_transform: Applied once, while reading.
         pre_filter: Which meshes to keep.
 
-    Each mesh has ``pos`` :math:`(N, 3)`, ``face`` :math:`(3, F)`, its ``name`` and its ``terms``,
-    both text.
+    Each mesh has ``pos`` :math:`(N, 3)`, ``face`` :math:`(3, F)`, its ``name`` and its license
+    ``terms``.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class OpenMeshes(ShapeDataset):
         if terms not in ("any", "free"):
             raise ValueError(f"{owner}: Expected 'terms' in any, free (got {terms!r})")
         path = find_file(owner, root, FILE, _WHAT)
-        names = names_in(path, "v_")
+        names = read_mesh_names(path, "v_")
         kept = [name for name in names if terms == "any" or TERMS.get(name) in _FREE]
         meshes = _read(path, kept)
         super().__init__(path.parent.parent, meshes, transform, pre_transform, pre_filter)
 
     @property
     def names(self) -> list[str]:
-        """The names of the meshes, in order."""
+        """Names of the meshes."""
         return [mesh.name for mesh in self._shapes]
 
 

@@ -1,4 +1,4 @@
-"""Meshes with labeled faces."""
+"""Meshes with part labels of faces."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch_geometric.data import Data
 
 from permutogeo.data import from_mesh
-from permutogeo.datasets._mesh_archive import names_in
-from permutogeo.datasets._shapes import Filter, ShapeDataset, Transform, find_file, read_arrays
+from permutogeo.datasets.shape_dataset import Filter, ShapeDataset, Transform
+from permutogeo.datasets.sources import find_file, read_arrays, read_mesh_names
 
 FILE = "labeled_meshes/human_fourleg_meshes.npz"
 _WHAT = "40 meshes with a part for each face (arrays v_<name>, f_<name>, y_<name>, part_name)"
@@ -24,14 +24,14 @@ class PartMeshes(ShapeDataset):
     :class:`LabeledMeshes` has all categories as points.
 
     Args:
-        root: The folder that holds ``labeled_meshes/human_fourleg_meshes.npz``; by default the one
-            that the environment variable ``PERMUTOGEO_DATA`` names.
-        transform: Applied to a mesh at each access.
-        pre_transform: Applied to a mesh once, while reading.
+        root: The folder that holds ``labeled_meshes/human_fourleg_meshes.npz``;
+            by default ``$PERMUTOGEO_DATA``.
+        transform: Applied at each access.
+        pre_transform: Applied once, while reading.
         pre_filter: Which meshes to keep.
 
     Each mesh has ``pos`` :math:`(N, 3)`, ``face`` :math:`(3, F)`, the part of each face ``face_y``
-    :math:`(F)`, which counts in :attr:`part_names`, and its ``name``.
+    :math:`(F)`, an index into :attr:`part_names`, and its ``name``.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class PartMeshes(ShapeDataset):
         path = find_file(type(self).__name__, root, FILE, _WHAT)
         #: Names of the parts, as ``"Human/head"``.
         self.part_names: list[str] = read_arrays(path, {"part_name": (None,)})["part_name"].tolist()
-        meshes = _read(path, names_in(path, "v_"), len(self.part_names))
+        meshes = _read(path, read_mesh_names(path, "v_"), len(self.part_names))
         super().__init__(path.parent.parent, meshes, transform, pre_transform, pre_filter)
 
 

@@ -1,4 +1,4 @@
-"""Shapes with classes."""
+"""Point clouds with classes (Princeton Shape Benchmark)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from ._shapes import (
-    Filter,
-    ShapeDataset,
-    Transform,
-    find_file,
-    parts_of,
-    read_arrays,
-)
+from permutogeo.datasets.shape_dataset import Filter, ShapeDataset, Transform, split_parts
+from permutogeo.datasets.sources import find_file, read_arrays
 
 FILE = "psb/psb_points.npz"
 _WHAT = (
@@ -29,19 +23,19 @@ class PrincetonShapes(ShapeDataset):
     r"""The shapes from the `"The Princeton Shape Benchmark"
     <https://doi.org/10.1109/SMI.2004.1314504>`_ paper, as points.
 
-    A shape is centered and its largest radius is 1. The split is the published one, by shape: 907
-    train and 907 test. Every fifth shape of the former, in the order of the file, validates
-    (``"val"``), the others are ``"train"``, and ``"trainval"`` is all of them.
+    Shapes are centered and scaled to the unit sphere. The split is the published one, by shape:
+    907 train and 907 test. Of the former, every fifth shape in file order is ``"val"``, the others
+    are ``"train"``, and ``"trainval"`` is both.
 
     Args:
-        root: The folder that holds ``psb/psb_points.npz``; by default the one that the environment
-            variable ``PERMUTOGEO_DATA`` names.
+        root: The folder that holds ``psb/psb_points.npz``;
+            by default ``$PERMUTOGEO_DATA``.
         split: ``"train"``, ``"val"``, ``"trainval"``, ``"test"`` or ``"all"``.
-        level: The classification: ``"coarse2"``, ``"coarse1"`` or ``"base"``; of the last, train
-            and test share few classes.
-        miscellaneous: Whether shapes of no class are kept, as a class of their own, the first.
-        transform: Applied to a shape at each access.
-        pre_transform: Applied to a shape once, while reading.
+        level: The classification: ``"coarse2"``, ``"coarse1"`` or ``"base"``; the last
+            has few classes common to train and test.
+        miscellaneous: Whether to keep unclassified shapes, as the first class.
+        transform: Applied at each access.
+        pre_transform: Applied once, while reading.
         pre_filter: Which shapes to keep.
 
     Each shape has ``pos`` :math:`(1024, 3)` and the numbers ``y``, its class, and ``model_id``.
@@ -58,7 +52,7 @@ class PrincetonShapes(ShapeDataset):
         pre_filter: Filter | None = None,
     ):
         owner = type(self).__name__
-        wanted = parts_of(owner, split)
+        wanted = split_parts(owner, split)
         if level not in ("base", "coarse1", "coarse2"):
             raise ValueError(f"{owner}: Expected 'level' in base, coarse1, coarse2 (got {level!r})")
         path = find_file(owner, root, FILE, _WHAT)
@@ -68,7 +62,7 @@ class PrincetonShapes(ShapeDataset):
         part = np.where(is_test, "test", "train").astype("U5")
         part[np.flatnonzero(~is_test)[::5]] = "val"
         keep = np.isin(part, wanted) & (miscellaneous | (label != MISCELLANEOUS))
-        #: Names of the classes; ``y`` counts in them.
+        #: Names of the classes, indexed by ``y``.
         self.classes: list[str] = [
             name for name in np.unique(label).tolist() if miscellaneous or name != MISCELLANEOUS
         ]
@@ -84,5 +78,5 @@ class PrincetonShapes(ShapeDataset):
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.classes)

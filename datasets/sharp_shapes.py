@@ -1,4 +1,4 @@
-"""Generated shapes with sharp edges."""
+"""Procedural CAD-like shapes with sharp features."""
 
 from __future__ import annotations
 
@@ -9,45 +9,44 @@ import torch
 from torch_geometric.data import Data
 
 from permutogeo.data import from_mesh
-from permutogeo.datasets._generated import GeneratedShapes
-from permutogeo.datasets._patchwork import Patchwork, Tangled
-from permutogeo.datasets._remesh import scatter
-from permutogeo.datasets._shapes import Transform
-from permutogeo.datasets._sharp_recipes import random_solid
-from permutogeo.datasets._solid_mesh import check, mesh_of
+from permutogeo.datasets.generated_dataset import GeneratedDataset
+from permutogeo.datasets.shape_dataset import Transform
+from permutogeo.datasets.synthetic.isotropic_remeshing import jitter
+from permutogeo.datasets.synthetic.meshing import check_mesh, mesh_solid
+from permutogeo.datasets.synthetic.patch_mesh import MeshingError, PatchMesh
+from permutogeo.datasets.synthetic.random_solids import random_solid
 
 
-class SharpShapes(GeneratedShapes):
-    r"""Generated shapes like machined parts, with vertices and edges exactly on their creases.
+class SharpShapes(GeneratedDataset):
+    r"""Procedural CAD-like shapes whose mesh edges lie exactly on the sharp features.
 
-    A shape is made of boxes, wedges, cylinders, cones, balls, rings, polygons drawn out, twisted or
-    turned on a lathe, and smooth blends of such, by unions, intersections and differences. Flat
-    and curved sides meet at all angles, shallow and steep, convex and concave. Meshes are closed,
-    of one piece, turned outward, about 2 wide, and have triangles of even size, in half of the
-    shapes with vertices scattered along their surfaces.
+    A shape is a CSG tree (union, intersection, difference) of boxes, wedges, cylinders, cones,
+    ellipsoids, tori, extruded, twisted and revolved polygons, and smooth unions. Flat and curved
+    faces meet at all dihedral angles, convex and concave. Meshes are closed, connected, oriented
+    outward, about 2 wide, and isotropic; in half of the shapes the vertices are jittered along the
+    surface.
 
-    Nothing is read or downloaded. A shape is made at its first use, in a second or two, and kept.
+    Nothing is read or downloaded. A shape is generated at first use, in a second or two, and
+    cached.
 
     Args:
-        num_shapes: How many shapes.
-        num_faces: The least and the largest number of faces to aim at; sizes in between are
-            equally likely on a logarithmic scale.
-        seed: Of the shapes: shape :math:`i` depends on the seed, on ``num_faces`` and on
-            :math:`i`.
-        transform: Applied to a shape at each access.
-        pre_transform: Applied to a shape once, when it is made.
+        num_shapes: Number of shapes.
+        num_faces: Range of the target number of faces, sampled log-uniformly.
+        seed: Random seed; shape :math:`i` depends on the seed, ``num_faces`` and :math:`i`.
+        transform: Applied at each access.
+        pre_transform: Applied once, when a sample is generated.
 
     Each shape has ``pos`` :math:`(N, 3)`, ``face`` :math:`(3, F)` and ``face_patch`` :math:`(F)`,
-    the number of the smooth surface that a face lies on: edges between faces of two surfaces are
-    the creases.
+    the index of the smooth surface that a face lies on: edges between two surfaces are the
+    creases.
 
     Example:
         >>> from permutogeo.datasets import SharpShapes
         >>> shapes = SharpShapes(100, num_faces=(500, 600))
         >>> shapes
         SharpShapes(100)
-        >>> shapes[0].keys()
-        ['face_patch', 'face', 'pos']
+        >>> sorted(shapes[0].keys())
+        ['face', 'face_patch', 'pos']
     """
 
     def __init__(
@@ -67,25 +66,25 @@ class SharpShapes(GeneratedShapes):
             )
         self.num_faces = low, high
 
-    def make(self, index: int) -> Data:
-        for attempt in count():  # about every third solid has details too fine to be meshed well
+    def generate(self, index: int) -> Data:
+        for attempt in count():  # about every third solid has details too fine to mesh
             try:
                 rng = np.random.default_rng([self.seed, index, attempt])
                 mesh = self._attempt(index, rng)
                 break
-            except Tangled:
+            except MeshingError:
                 continue
         data = from_mesh(mesh.pos, mesh.face)
         data.face_patch = torch.from_numpy(np.unique(mesh.patch, return_inverse=True)[1])
         return data
 
-    def _attempt(self, kind: int, rng: np.random.Generator) -> Patchwork:
+    def _attempt(self, kind: int, rng: np.random.Generator) -> PatchMesh:
         low, high = self.num_faces
         wanted = round(low * (high / low) ** rng.random())
-        disorder = max(0.0, rng.uniform(-0.2, 0.2))
+        amount = max(0.0, rng.uniform(-0.2, 0.2))
         solid = random_solid(kind, rng)
-        mesh = mesh_of(solid, wanted)
-        if disorder > 0:
-            mesh = scatter(mesh, disorder * float(mesh.length.mean()), rng)
-        check(mesh, solid)
+        mesh = mesh_solid(solid, wanted)
+        if amount > 0:
+            mesh = jitter(mesh, amount * float(mesh.edge_length.mean()), rng)
+        check_mesh(mesh, solid)
         return mesh

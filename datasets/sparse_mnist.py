@@ -1,4 +1,4 @@
-"""Handwritten digits at few random positions."""
+"""MNIST digits at few random positions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from torch import Tensor
 from torch_geometric.data import Data, Dataset
 
 from permutogeo.data import from_image
-from permutogeo.datasets._shapes import Transform, find_file, parts_of
+from permutogeo.datasets.shape_dataset import Transform, split_parts
+from permutogeo.datasets.sources import find_file
 
 _WHAT = "the digits of MNIST in the original files, four of them, packed by gzip"
 _FILES = "mnist/{}-{}-ubyte.gz"
 _SIDE = 28
-# Of the original training part, the last digits validate.
+# The last digits of the original training part are "val".
 _VAL = 5000
 
 
@@ -32,14 +33,13 @@ class SparseMNIST(Dataset):
     last 5,000 of the 60,000 training digits are ``"val"``; 10,000 others are ``"test"``.
 
     Args:
-        root: The folder that holds ``mnist``; by default the one that the environment variable
-            ``PERMUTOGEO_DATA`` names.
+        root: The folder that holds ``mnist``;
+            by default ``$PERMUTOGEO_DATA``.
         split: ``"train"``, ``"val"``, ``"trainval"``, ``"test"`` or ``"all"``.
-        fraction: How many points to draw, relative to the 784 pixels; by default none is drawn and
-            the pixels are the points.
-        seed: Of the positions, which depend on it and on the digit; by default, they are new at
-            each access.
-        transform: Applied to a digit's points at each access.
+        fraction: Number of sampled points relative to the 784 pixels; by default the pixels are
+            the points.
+        seed: Random seed of the positions of each digit; by default they change at each access.
+        transform: Applied at each access.
 
     Each digit has ``x`` :math:`(N, 1)` in [0, 1], ``pos`` :math:`(N, 2)` as (x, y) in pixels,
     ``y``, its class, ``height`` and ``width``.
@@ -56,7 +56,7 @@ class SparseMNIST(Dataset):
         transform: Transform | None = None,
     ):
         owner = type(self).__name__
-        parts = parts_of(owner, split)
+        parts = split_parts(owner, split)
         if fraction is not None and not 0.0 < fraction <= 1.0:
             raise ValueError(f"{owner}: Expected 'fraction' in (0, 1] (got {fraction})")
         read = [_read_part(owner, root, part) for part in parts]
@@ -80,19 +80,19 @@ class SparseMNIST(Dataset):
         return data
 
     def image(self, i: int) -> Tensor:
-        """The digit as a tensor :math:`(1, 28, 28)` in [0, 1]."""
+        """Return the digit as a tensor :math:`(1, 28, 28)` in [0, 1]."""
         return self._digits[self.indices()[i]].float().unsqueeze(0) / 255
 
 
 def _read_part(owner: str, root: str | os.PathLike[str] | None, part: str) -> tuple[Tensor, Tensor]:
-    """Digits ``[N, 28, 28]`` uint8 and classes ``[N]`` int64 of one part."""
+    """Return digits ``[N, 28, 28]`` uint8 and classes ``[N]`` int64 of one part."""
     name = "t10k" if part == "test" else "train"
     images, labels = (
         find_file(owner, root, _FILES.format(name, kind), _WHAT)
         for kind in ("images-idx3", "labels-idx1")
     )
-    digits = _read_numbers(images, (_SIDE, _SIDE))
-    classes = _read_numbers(labels, ()).long()
+    digits = _read_idx(images, (_SIDE, _SIDE))
+    classes = _read_idx(labels, ()).long()
     if len(digits) != len(classes):
         raise ValueError(f"'{labels}': Expected {len(digits)} labels (got {len(classes)})")
     if len(classes) and int(classes.max()) > 9:
@@ -104,8 +104,8 @@ def _read_part(owner: str, root: str | os.PathLike[str] | None, part: str) -> tu
     return digits[chosen], classes[chosen]
 
 
-def _read_numbers(path: Path, shape: tuple[int, ...]) -> Tensor:
-    """The bytes of an idx file, ``[N, *shape]``, no more of them than its head announces."""
+def _read_idx(path: Path, shape: tuple[int, ...]) -> Tensor:
+    """Return the bytes of an idx file, ``[N, *shape]``, checked against its header."""
     head = 4 * (2 + len(shape))
     try:
         with gzip.open(path) as file:

@@ -1,4 +1,4 @@
-"""Generated images of a tile before a background."""
+"""Procedural images of a tile on a background."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ import torch
 from torch_geometric.data import Data
 
 from permutogeo.data import from_image
-from permutogeo.datasets._generated import GeneratedShapes
-from permutogeo.datasets._shapes import Transform, parts_of
+from permutogeo.datasets.generated_dataset import GeneratedDataset
+from permutogeo.datasets.shape_dataset import Transform, split_parts
 
 _PARTS = ("train", "val", "test")
 
 
-class Tiles(GeneratedShapes):
+class Tiles(GeneratedDataset):
     r"""The tiles from the `"Learning Sparse High Dimensional Filters: Image Filtering, Dense CRFs
     and Bilateral Neural Networks" <https://arxiv.org/abs/1503.04949>`_ paper: a tile of 20 x 20
-    pixels of one random color, anywhere before a background of 64 x 64 pixels of another, under
-    Gaussian noise.
+    pixels of one random color, anywhere on a background of 64 x 64 pixels of another, with Gaussian
+    noise.
 
-    A pixel by itself does not say what it is of, since colors are random: the smaller area is the
-    tile. Nothing is read or downloaded. An image is made at its first use and kept.
+    Colors are random, so a single pixel cannot be classified: the smaller area is the tile. Nothing
+    is read or downloaded. An image is generated at first use and cached.
 
     Args:
-        num_images: How many images; the paper trains with 10,000 and has 1,000 for each other part.
-        split: ``"train"``, ``"val"`` or ``"test"``, which have no image in common.
-        size: Side of an image in pixels.
-        tile: Side of the tile in pixels.
-        noise: Standard deviation of the noise on colors in [0, 1], which are not clipped.
-        seed: Of the images: image :math:`i` depends on the seed, on the split and on :math:`i`.
-        transform: Applied to an image's points at each access.
-        pre_transform: Applied to an image's points once, when it is made.
+        num_images: Number of images; the paper uses 10,000 for train, and 1,000 each for val and
+            test.
+        split: ``"train"``, ``"val"`` or ``"test"``, which share no image.
+        size: Side length of an image in pixels.
+        tile: Side length of the tile in pixels.
+        noise: Standard deviation of the noise; colors are in [0, 1] before it and not clipped.
+        seed: Random seed; image :math:`i` depends on the seed, the split and :math:`i`.
+        transform: Applied at each access.
+        pre_transform: Applied once, when a sample is generated.
 
     Each image has ``x`` :math:`(N, 3)`, ``pos`` :math:`(N, 2)` as (x, y) in pixels, ``y``
-    :math:`(N)`, 1 on the tile and else 0, ``height`` and ``width``.
+    :math:`(N)`, 1 on the tile, 0 elsewhere, ``height`` and ``width``.
 
     Example:
         >>> from permutogeo.datasets import Tiles
@@ -60,7 +61,7 @@ class Tiles(GeneratedShapes):
     ):
         super().__init__(num_images, seed, transform, pre_transform)
         owner = type(self).__name__
-        if len(parts_of(owner, split)) > 1:
+        if len(split_parts(owner, split)) > 1:
             raise ValueError(f"{owner}: Expected 'split' in train, val, test (got {split!r})")
         if not 1 <= tile <= size:
             raise ValueError(f"{owner}: Expected 'tile' in 1 to {size}, the 'size' (got {tile})")
@@ -71,7 +72,7 @@ class Tiles(GeneratedShapes):
         self.tile = tile
         self.noise = noise
 
-    def make(self, index: int) -> Data:
+    def generate(self, index: int) -> Data:
         rng = np.random.default_rng([self.seed, _PARTS.index(self.split), index])
         label = np.zeros((self.size, self.size), np.int64)
         row, column = rng.integers(0, self.size - self.tile + 1, 2)

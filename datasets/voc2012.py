@@ -1,4 +1,4 @@
-"""Photographs with a class for each pixel."""
+"""Photographs with a class for each pixel (Pascal VOC 2012)."""
 
 from __future__ import annotations
 
@@ -11,17 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from permutogeo.datasets._archives import Files, check_name, open_files
-from permutogeo.datasets._images import (
-    ImageDataset,
-    Origin,
-    check_split,
-    color,
-    decode,
-    find_place,
-    integers,
-)
-from permutogeo.datasets._shapes import Transform, read_arrays
+from permutogeo.datasets.archives import Files, check_member_name, open_files
+from permutogeo.datasets.image_dataset import ImageDataset, decode_image, label_image, rgb_image
+from permutogeo.datasets.shape_dataset import Transform, split_parts
+from permutogeo.datasets.sources import Origin, find_source, read_arrays
 
 FOLDER = "voc2012"
 TAR = "VOCtrainval_11-May-2012.tar"
@@ -33,7 +26,7 @@ ORIGIN = Origin(
     sha256="e14f763270cf193d0b5f74b169f44157a4b0c6efa708f4dd0ff78ee691763bcb",
 )
 _SPLITS = {"train": ["train"], "val": ["val"], "trainval": ["train", "val"]}
-_STRIDE = 8  # of the network that made the unaries, in pixels of its input
+_STRIDE = 8  # output stride of the network that computed the unaries
 
 
 class VOC2012(ImageDataset):
@@ -46,26 +39,26 @@ class VOC2012(ImageDataset):
     ``VOCdevkit/VOC2012``, or from its tar; never extracted. Images are decoded at each access.
 
     Args:
-        root: The folder that holds one of these, itself or in a folder ``voc2012``; by default the
-            one that the environment variable ``PERMUTOGEO_DATA`` names.
+        root: The folder that holds one of these, itself or in a folder ``voc2012``;
+            by default ``$PERMUTOGEO_DATA``.
         split: ``"train"``, ``"val"`` or ``"trainval"``.
-        unary: Whether the points have ``unary``. It is read from
-            ``{split}_unary_deeplabv3_mnv2.npz``, and only images that are there are kept.
-        download: Download the original (2 GB) where nothing is found.
-        transform: Applied to an image's points at each access.
+        unary: Whether to read the logits ``unary`` from
+            ``{split}_unary_deeplabv3_mnv2.npz``; images without logits are left out.
+        download: Download the original (2 GB) if nothing is found.
+        transform: Applied at each access.
 
     Each image has ``x`` :math:`(N, 3)` in [0, 1], ``pos`` :math:`(N, 2)` as (x, y) in pixels, its
-    classes ``y`` :math:`(N)` with :attr:`void` where none is known, ``height``, ``width`` and
+    classes ``y`` :math:`(N)` with :attr:`void` where unknown, ``height``, ``width`` and
     ``name``; with ``unary`` also the logits of a network ``unary`` :math:`(N, 21)`.
     """
 
-    #: Names of the classes; ``y`` counts in them.
+    #: Names of the classes, indexed by ``y``.
     classes = (
         *("background", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat"),
         *("chair", "cow", "diningtable", "dog", "horse", "motorbike", "person", "pottedplant"),
         *("sheep", "sofa", "train", "tvmonitor"),
     )
-    #: The label of pixels that count neither in training nor in testing.
+    #: Label of pixels ignored in training and testing.
     void = 255
 
     def __init__(
@@ -79,9 +72,9 @@ class VOC2012(ImageDataset):
         owner = type(self).__name__
         entries: list[tuple[Files, str]] = []
         self._unary: dict[str, tuple[Path, int, int]] = {}
-        for part in check_split(owner, split, _SPLITS):
+        for part in split_parts(owner, split, _SPLITS):
             places = (f"{part}.zip", INSIDE, "VOC2012", "JPEGImages", TAR)
-            path, place = find_place(owner, root, FOLDER, places, ORIGIN, download)
+            path, place = find_source(owner, root, FOLDER, places, ORIGIN, download)
             path = path.parent if place == "JPEGImages" else path
             files = open_files(path, INSIDE if place == TAR else "")
             names = _names(files, part, listed=place != f"{part}.zip")
@@ -94,28 +87,28 @@ class VOC2012(ImageDataset):
         super().__init__(path.parent, entries, transform)
 
     def label(self, i: int) -> Tensor:
-        """The class of each pixel, :math:`(H, W)` int64."""
+        """Return the class of each pixel, :math:`(H, W)` int64."""
         return self._label(*self._entry(i))
 
     def unary(self, i: int) -> Tensor:
-        """The logits of each pixel, :math:`(21, H, W)`; for a dataset made with ``unary=True``.
+        """Return the logits of each pixel, :math:`(21, H, W)`; requires ``unary=True``.
 
-        They come from a network that saw the image with a longer side of 257 pixels, one for each
-        8 x 8 of them, and are interpolated bilinearly.
+        They are bilinearly interpolated from the output of a network of stride 8, whose input had a
+        longer side of 257 pixels.
         """
         source, name = self._entry(i)
         return self._logits(name, self._picture(source, name).size)
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are, with the background."""
+        """Number of classes, with the background."""
         return len(self.classes)
 
     def _picture(self, source: Files, name: str) -> Any:
-        return decode(source, f"JPEGImages/{name}.jpg", color)
+        return decode_image(source, f"JPEGImages/{name}.jpg", rgb_image)
 
     def _label(self, source: Files, name: str) -> Tensor:
-        label = decode(source, f"SegmentationClass/{name}.png", integers)
+        label = decode_image(source, f"SegmentationClass/{name}.png", label_image)
         wrong = (label >= len(self.classes)) & (label != self.void)
         if wrong.any():
             raise ValueError(
@@ -137,14 +130,16 @@ class VOC2012(ImageDataset):
             raise ValueError(f"{type(self).__name__}: Expected 'unary=True' when it was made")
         path, height, width = self._unary[name]
         stored = read_arrays(path, {name: (None, None, len(self.classes))})[name]
-        return enlarge(torch.from_numpy(stored.astype(np.float32)), (height, width), size)
+        return interpolate_logits(
+            torch.from_numpy(stored.astype(np.float32)), (height, width), size
+        )
 
 
-def enlarge(logits: Tensor, resized: tuple[int, int], size: tuple[int, int]) -> Tensor:
-    """Logits ``[rows, columns, L]`` of a resized image, bilinearly at all pixels of the image.
+def interpolate_logits(logits: Tensor, resized: tuple[int, int], size: tuple[int, int]) -> Tensor:
+    """Interpolate the logits ``[rows, columns, L]`` of a resized image bilinearly at all pixels.
 
     Row r, column c belongs to pixel (8 r, 8 c) of the image when it is ``resized`` to (height,
-    width). Pixels beyond the outermost logits take the nearest.
+    width). Pixels beyond the outermost logits take the nearest logits.
 
     Returns:
         The logits at the image's own ``size`` (width, height): ``[L, height, width]``.
@@ -153,7 +148,7 @@ def enlarge(logits: Tensor, resized: tuple[int, int], size: tuple[int, int]) -> 
     width, height = size
     y = (torch.arange(height) + 0.5) * (resized[0] / height) - 0.5
     x = (torch.arange(width) + 0.5) * (resized[1] / width) - 0.5
-    # In units in which the outermost logits are at -1 and 1.
+    # Normalized coordinates: the outermost logits are at -1 and 1.
     y = 2 * y / (_STRIDE * max(rows - 1, 1)) - 1
     x = 2 * x / (_STRIDE * max(columns - 1, 1)) - 1
     grid = torch.stack(torch.meshgrid(x, y, indexing="xy"), -1)
@@ -164,23 +159,23 @@ def enlarge(logits: Tensor, resized: tuple[int, int], size: tuple[int, int]) -> 
 
 
 def _names(files: Files, part: str, listed: bool) -> list[str]:
-    """The images of a split: those that a list names, or all that have classes."""
+    """Return the images of a split: those of a list, or all that have labels."""
     if not listed:
         labeled = set(files.stems("SegmentationClass", ".png"))
         return [name for name in files.stems("JPEGImages", ".jpg") if name in labeled]
     names = files.read(f"ImageSets/Segmentation/{part}.txt").decode("ascii", "replace").split()
     for name in names:
-        check_name(files.path, name)
+        check_member_name(files.path, name)
     return names
 
 
 def _unary_index(
     owner: str, root: str | os.PathLike[str] | None, part: str
 ) -> dict[str, tuple[Path, int, int]]:
-    """Where the logits of each image are, and the size of the image that they were made from."""
+    """Return the file of each image's logits, and the height and width of the network's input."""
     place = UNARY.format(split=part)
     origin = Origin(page="a network: arrays ids, resized_hw, and one named after each image")
-    path, _ = find_place(f"{owner} with unary", root, FOLDER, [place], origin)
+    path, _ = find_source(f"{owner} with unary", root, FOLDER, [place], origin)
     arrays = read_arrays(path, {"ids": (None,), "resized_hw": (None, 2)})
     sizes = arrays["resized_hw"].tolist()
     ids = arrays["ids"].tolist()

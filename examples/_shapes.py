@@ -1,4 +1,4 @@
-"""What the two examples on shapes share: the network of PyG's layers, the race, and its tables."""
+"""Shared by the shape examples: the EdgeConv baseline, training at equal cost, and the tables."""
 
 import argparse
 import copy
@@ -22,7 +22,7 @@ from permutogeo.transforms import RandomSubsample
 
 
 class EdgeNet(torch.nn.Module):
-    """DGCNN (https://arxiv.org/abs/1801.07829) on a graph of nearest points, by PyG's EdgeConv."""
+    """DGCNN (https://arxiv.org/abs/1801.07829): PyG's EdgeConv on a k-nearest-neighbor graph."""
 
     def __init__(self, in_channels, hidden_channels, out_channels, task, dropout=0.3):
         super().__init__()
@@ -50,7 +50,7 @@ class EdgeNet(torch.nn.Module):
 
 
 class RandomStretch(BaseTransform):
-    """Turns a shape by up to 15 degrees about the axis y, and stretches it along each axis."""
+    """Random rotation about the y axis by up to 15 degrees, and random scaling of each axis."""
 
     def forward(self, data):
         angle, stretch = torch.empty(1).uniform_(-0.26, 0.26), torch.empty(3).uniform_(0.8, 1.25)
@@ -62,14 +62,14 @@ class RandomStretch(BaseTransform):
         return data
 
 
-def where(data):
-    """What a network's layers go along: edges, or the features of a lattice."""
+def geometry_of(data):
+    """Return the second input of a network: edges of a graph, or features of a lattice."""
     return data.edge_index if "edge_index" in data else data.feature
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A network, what its layers need beside the points, and the learning rate chosen for it."""
+    """A network, the transform that prepares its input, and its learning rate."""
 
     make: Callable[[], torch.nn.Module]
     transform: BaseTransform
@@ -78,7 +78,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Task:
-    """Shapes to train and to test on, what is done to the former, the loss, and the figures."""
+    """Training and test shapes, augmentation, loss and metric."""
 
     learn: Dataset
     check: Dataset
@@ -87,7 +87,7 @@ class Task:
     metric: Metric
 
     def loaders(self, contender, args):
-        """The batches to train and to test a contender on."""
+        """Return the loaders of training and test batches for a contender."""
         learn, check = copy.copy(self.learn), copy.copy(self.check)
         learn.transform = Compose(
             [RandomSubsample(count=args.points), self.augment, contender.transform]
@@ -105,7 +105,7 @@ class Task:
 
 
 def train(name, task, contender, args, epochs):
-    """Train and test a contender, once for each seed."""
+    """Train and test a contender once per seed."""
     learn, check = task.loaders(contender, args)
     runs = []
     for seed in args.seeds:
@@ -120,10 +120,10 @@ def train(name, task, contender, args, epochs):
     return {"parameters": parameters, "epochs": epochs, "runs": runs}
 
 
-def in_turns(task, contenders, args, rounds=5, steps=4):
-    """Seconds of an epoch, of the processor and of the clock, by a few steps of each in turn.
+def time_in_turns(task, contenders, args, rounds=5, steps=4):
+    """Return CPU time and wall time of an epoch, from a few steps of each contender in turn.
 
-    Others use the machine, too, now more and now less: this way they slow all contenders alike.
+    Interleaving them makes the ratio independent of other load on the machine.
     """
     trainers = {name: task.trainer(each, 0, 1) for name, each in contenders.items()}
     loaders = {name: task.loaders(each, args)[0] for name, each in contenders.items()}
@@ -142,9 +142,9 @@ def in_turns(task, contenders, args, rounds=5, steps=4):
 
 
 def race(task, contenders, args):
-    """Train all for as many epochs, then the faster ones anew for as long as the slowest took."""
+    """Train all for equal epochs, then retrain the faster ones for the CPU time of the slowest."""
     contenders = {n: each for n, each in contenders.items() if args.only in (None, n)}
-    times = in_turns(task, contenders, args)
+    times = time_in_turns(task, contenders, args)
     cpu = {name: each["cpu_seconds_per_epoch"] for name, each in times.items()}
     slowest = max(cpu, key=cpu.__getitem__)
     epochs = {name: int(args.epochs * cpu[slowest] / cpu[name]) for name in contenders}
@@ -158,7 +158,7 @@ def race(task, contenders, args):
 
 
 def print_table(title, results, figures):
-    """The mean of each figure over the seeds, its standard deviation, and what it cost."""
+    """Print mean and standard deviation of each metric over the seeds, and the cost."""
     heads = "".join(f"{figure:>17}" for figure in figures)
     print(f"\n{title}\n{'':12}{heads}  parameters  epochs  s/epoch  CPU s/epoch  CPU s")
     for name, result in results.items():
@@ -174,7 +174,7 @@ def print_table(title, results, figures):
 
 
 def arguments(text, epochs, batch_size):
-    """What both examples can be told."""
+    """Parse the command line of both examples."""
     name = Path(sys.argv[0]).stem
     parser = argparse.ArgumentParser(description=text.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("runs") / name)
@@ -182,8 +182,8 @@ def arguments(text, epochs, batch_size):
     parser.add_argument("--points", type=int, default=512)
     parser.add_argument("--batch-size", type=int, default=batch_size)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--only", help="one of the contenders")
-    parser.add_argument("--validate", action="store_true", help="leave the test shapes alone")
+    parser.add_argument("--only", help="train only this contender")
+    parser.add_argument("--validate", action="store_true", help="report on a validation split")
     parser.add_argument("--quick", action="store_true", help="few shapes, few points, one epoch")
     args = parser.parse_args()
     if args.quick:
@@ -192,20 +192,20 @@ def arguments(text, epochs, batch_size):
 
 
 def splits(dataset, args):
-    """The shapes to train on and those to test on."""
+    """Return the training shapes and the test shapes."""
     names = ("train", "val") if args.validate else ("trainval", "test")
     try:
         parts = [dataset(split=name) for name in names]
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
-    return [part[:: len(part) // 8] if args.quick else part for part in parts]
+    return [part[:: max(1, len(part) // 8)] if args.quick else part for part in parts]
 
 
 def report(results, figures, args):
-    """Print both tables, and write down all that was measured and how."""
-    print_table("As many epochs for each", results["equal_epochs"], figures)
-    print_table("As much time for each", results["equal_time"], figures)
+    """Print both tables, and write settings and measurements to ``results.json``."""
+    print_table("Equal epochs", results["equal_epochs"], figures)
+    print_table("Equal CPU time", results["equal_time"], figures)
     settings = {key: str(value) for key, value in vars(args).items()}
     record = {
         "command": " ".join(["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]]),

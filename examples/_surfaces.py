@@ -1,19 +1,19 @@
-"""Smooth surfaces for the training of the denoiser: finer versions of coarse meshes.
+"""Dense smooth surfaces for training the denoiser, made from coarse meshes.
 
-Scans are sampled densely, far more so than the meshes at hand: Loop's subdivision rounds these off,
-and quadric decimation gives them uneven triangles, which follow the curvature.
+Loop subdivision gives the sampling density of scans; quadric decimation then gives irregular
+triangles that follow the curvature.
 """
 
 import numpy as np
 
 from permutogeo.data import from_mesh, to_mesh
-from permutogeo.data._open3d import load_open3d
+from permutogeo.data.open3d_loader import load_open3d
 
 o3d = load_open3d()
 
 
 def patch(mesh, count, rng):
-    """The ``count`` faces around one that is chosen at random, as an Open3D mesh."""
+    """Return the ``count`` faces around a random one as an Open3D mesh."""
     center = mesh.pos[mesh.face].mean(dim=0)
     middle = center[int(rng.integers(len(center)))]
     distance = (center - middle).norm(dim=1)
@@ -27,18 +27,18 @@ def patch(mesh, count, rng):
 
 
 def dense(mesh, count, rng):
-    """A patch with four times as many triangles, ``count`` of them or so."""
-    return _data(_rounded(patch(mesh, count // 4, rng), 1))
+    """Return a patch subdivided once, with about ``count`` triangles."""
+    return _data(_subdivide(patch(mesh, count // 4, rng), 1))
 
 
 def uneven(mesh, count, rng):
-    """A patch of ``count`` triangles of uneven size and shape, two to six times as dense."""
-    part = _rounded(patch(mesh, round(count / rng.uniform(2, 6)), rng), 2)
+    """Return a patch of ``count`` irregular triangles, two to six times denser than the mesh."""
+    part = _subdivide(patch(mesh, round(count / rng.uniform(2, 6)), rng), 2)
     return _data(part.simplify_quadric_decimation(count))
 
 
-def _rounded(part, times):
-    """Without words about vertices where surfaces touch."""
+def _subdivide(part, times):
+    """Subdivide without Open3D's warnings about non-manifold vertices."""
     with o3d.utility.VerbosityContextManager(o3d.utility.VerbosityLevel.Error):
         return part.subdivide_loop(times)
 

@@ -1,47 +1,58 @@
-"""Classify shapes: a network on the lattice beside PyG's own EdgeConv, in one run.
+"""Shape classification with LatticeUNet and with PyG's EdgeConv.
 
     PERMUTOGEO_DATA=/path/to/data python examples/classify_shapes.py
 
-trains both on the 907 training shapes of the Princeton Shape Benchmark (512 points each, classes
-"coarse2") and tests them on the 907 test shapes, for three seeds: first for as many epochs, then
-the faster one for as long as the slower took. Two tables say how they compare, and ``results.json``
-in the output folder holds every run. To choose settings, ``--validate`` trains on
-four fifths of the training shapes and reports on the rest.
+Trains both on the 907 training shapes of the Princeton Shape Benchmark (512 points each, classes
+"coarse2") and tests them on the 907 test shapes, with three seeds: for equal epochs, then the
+faster one for the CPU time of the slower. Prints two tables and writes all runs to
+``results.json``. ``--validate`` trains on four fifths of the training shapes and reports on the
+rest. Expect an accuracy of 0.64 (0.66 at equal time) against 0.60 (docs/results.md).
 """
 
-from _shapes import Contender, EdgeNet, RandomStretch, Task, arguments, race, report, splits, where
+from _shapes import (
+    Contender,
+    EdgeNet,
+    RandomStretch,
+    Task,
+    arguments,
+    geometry_of,
+    race,
+    report,
+    splits,
+)
 from torch.nn import functional
 from torch_geometric.transforms import Compose, RandomFlip
 
 from permutogeo.datasets import PrincetonShapes
 from permutogeo.models import LatticeUNet
 from permutogeo.train import Mean
-from permutogeo.transforms import BilateralFeature
-from permutogeo.transforms.knn_graph import KNNGraph
+from permutogeo.transforms import BilateralFeature, KNNGraph
 
-CONTENDERS = {
-    "LatticeUNet": Contender(
-        lambda: LatticeUNet(3, 24, 7, dim=3, depth=2, task="graph", dropout=0.3),
-        BilateralFeature(pos=0.1),
-        0.01,
-    ),
-    "EdgeConv": Contender(lambda: EdgeNet(3, 32, 7, task="graph"), KNNGraph(8), 0.005),
-}
+
+def contenders(classes):
+    return {
+        "LatticeUNet": Contender(
+            lambda: LatticeUNet(3, 24, classes, dim=3, depth=2, task="graph", dropout=0.3),
+            BilateralFeature(pos=0.1),
+            0.01,
+        ),
+        "EdgeConv": Contender(lambda: EdgeNet(3, 32, classes, task="graph"), KNNGraph(8), 0.005),
+    }
 
 
 def predict(model, data):
-    return model(data.pos, where(data), data.batch)
+    return model(data.pos, geometry_of(data), data.batch)
 
 
 def step(model, data):
-    """The loss over all shapes, and their number."""
+    """Return the summed loss and the number of shapes."""
     logits = predict(model, data)
     loss = functional.cross_entropy(logits, data.y, label_smoothing=0.1, reduction="sum")
     return loss, len(logits)
 
 
 def measure(model, data):
-    """Accuracy over shapes."""
+    """Return the sums behind the accuracy."""
     right = int((predict(model, data).argmax(1) == data.y).sum())
     return {"accuracy": (right, data.num_graphs)}
 
@@ -51,7 +62,7 @@ def main():
     learn, check = splits(PrincetonShapes, args)
     augment = Compose([RandomStretch(), RandomFlip(0)])
     task = Task(learn, check, augment, step, Mean(measure))
-    report(race(task, CONTENDERS, args), ("accuracy",), args)
+    report(race(task, contenders(learn.num_classes), args), ("accuracy",), args)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Denoise a body with every method, and show what came of it.
+"""Mesh denoising with every method of ``permutogeo denoise``.
 
     python examples/denoise_demo.py --output demo-output
 
-generates a human-like body, moves its vertices along their normals by noise of a fifth of the mean
-edge, denoises it with each method of ``permutogeo denoise``, and writes the meshes (PLY), a picture
-and a page to turn them in. Expect the vertex RMSE to fall from 3.1 mm to about 1.1 mm, and the mean
-angle between normals from 20 to about 3 degrees.
+Generates a human-like body, adds noise of a fifth of the mean edge length along the vertex
+normals, denoises it with each method, and writes the meshes (PLY), a picture and an interactive
+page. Expect the vertex RMSE to fall from 3.1 mm to about 1.1 mm, and the mean angle between face
+normals from 20 to about 3 degrees.
 """
 
 import argparse
@@ -15,18 +15,17 @@ from pathlib import Path
 import permutogeo as pg
 from permutogeo.data import to_mesh
 from permutogeo.datasets import procedural_body
-from permutogeo.mesh import METHODS, denoise
-from permutogeo.metrics import normal_angle, vertex_rmse
+from permutogeo.denoising import METHODS, denoise, normal_angle, vertex_rmse
 from permutogeo.transforms import NormalNoise
 from permutogeo.viz import mesh_picture, mesh_report
 
-# Of the lattices that the methods use: positions, intrinsic coordinates, positions and normals.
+# Lattice dimensions of the methods: positions, intrinsic coordinates, positions and normals.
 DIMS = (3, 4, 6)
 COLUMNS = ("vertex RMSE (mm)", "normal angle (degrees)", "seconds")
 
 
 def timed(what, call):
-    """Call, say how long it took, and return the result."""
+    """Return the result of a call, and print its wall time."""
     start = time.perf_counter()
     result = call()
     print(f"{what}: {time.perf_counter() - start:.1f} s", flush=True)
@@ -34,7 +33,7 @@ def timed(what, call):
 
 
 def row(mesh, truth, seconds=None):
-    """A row of the table."""
+    """Return a row of the table."""
     rmse = 1e3 * float(vertex_rmse(mesh.pos, truth.pos))
     angle = float(normal_angle(mesh.pos, truth.pos, truth.face))
     return dict(zip(COLUMNS, (rmse, angle, seconds), strict=True))
@@ -48,7 +47,7 @@ def print_table(table):
 
 
 def denoise_all(noisy, truth):
-    """What each method makes of a mesh, and the table of their errors."""
+    """Return the mesh of each method, and the table of their errors."""
     meshes, table = {"noisy": noisy}, {"noisy": row(noisy, truth)}
     for method in reversed(METHODS):
         start = time.perf_counter()
@@ -58,7 +57,7 @@ def denoise_all(noisy, truth):
 
 
 def write(meshes, table, args):
-    """Meshes, picture and page; returns where they are."""
+    """Write meshes, picture and page; return their paths."""
     args.output.mkdir(parents=True, exist_ok=True)
     files = [
         to_mesh(mesh, args.output / f"{name.replace(' ', '_')}.ply")
@@ -76,16 +75,18 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("demo-output"))
     parser.add_argument("--noise", type=float, default=0.2, help="relative to the mean edge")
-    parser.add_argument("--resolution", type=int, default=128, help="of the body")
+    parser.add_argument(
+        "--resolution", type=int, default=128, help="grid resolution of the generated body"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="a coarse body, a small picture")
     args = parser.parse_args()
     if args.quick:
         args.resolution = 40
 
-    truth = timed("a body made", lambda: procedural_body(args.seed, args.resolution))
+    truth = timed("body generated", lambda: procedural_body(args.seed, args.resolution))
     noisy = NormalNoise(args.noise, seed=args.seed)(truth)
-    timed("kernels compiled, or found", lambda: pg.warmup(DIMS))
+    timed("kernels compiled or loaded from the cache", lambda: pg.warmup(DIMS))
     meshes, table = denoise_all(noisy, truth)
     print(f"\n{truth.num_nodes:,} vertices, {truth.face.size(1):,} faces")
     print_table(table)

@@ -1,12 +1,11 @@
-"""One model for an image, a mesh and a point cloud, which may share a batch.
+"""One network for an image, a mesh and a point cloud in the same batch.
 
     python examples/one_model_for_all.py --output runs/one_model_for_all
 
-draws three things in code: a picture, a bumpy sphere as a mesh, and a scan of two walls as a cloud.
-Each becomes points with values ``x`` and coordinates ``feature``; from there on nothing asks what
-it was. One network learns on a batch of all three to find the marked region of each (the disk, the
-northern cap, the wall). Expect more than 95 % of the points right on each, and ``parts.png`` with
-the answers beside the truth.
+Generates an image, a bumpy sphere as a mesh and a scan of two walls as a point cloud, and turns
+each into points with values ``x`` and lattice coordinates ``feature``. One LatticeUNet trains on a
+batch of all three to segment the marked region of each (disk, cap, wall). Expect more than 95 %
+correct points on each, and ``parts.png`` with predictions and ground truth.
 """
 
 import argparse
@@ -25,12 +24,12 @@ from permutogeo.data import from_image, from_mesh, from_point_cloud
 from permutogeo.models import LatticeUNet
 from permutogeo.transforms import BilateralFeature, KeepAttributes, NormalizeScale, VertexNormals
 
-# What a model reads; all else stays behind, so that a batch can hold things of any kind.
+# Attributes that the network reads; a batch of mixed kinds can hold only these.
 KEEP = KeepAttributes("x", "feature", "y")
 
 
 def make_image(size, rng):
-    """A disk on a ground of another color; the disk is marked."""
+    """Return the pixels of a disk before a background; the disk is marked."""
     y, x = np.mgrid[:size, :size] / size
     disk = np.hypot(x - 0.6, y - 0.4) < 0.25
     color = np.where(disk[..., None], (0.9, 0.6, 0.2), (0.3, 0.5, 0.4))
@@ -41,7 +40,7 @@ def make_image(size, rng):
 
 
 def make_mesh(count, rng):
-    """A sphere with bumps; the cap is marked. Values are the normals."""
+    """Return the vertices of a bumpy sphere with their normals as values; the cap is marked."""
     direction = rng.standard_normal((count, 3))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     face = ConvexHull(direction).simplices
@@ -55,7 +54,7 @@ def make_mesh(count, rng):
 
 
 def make_cloud(count, rng):
-    """A floor and a wall, scanned with noise; the wall is marked. Values are the positions."""
+    """Return a noisy scan of a floor and a wall, positions as values; the wall is marked."""
     u, v, noise = rng.random((3, count))
     wall = rng.random(count) < 0.5
     upright, flat = np.stack([u, 0.02 * noise, v], 1), np.stack([u, v, 0.02 * noise], 1)
@@ -66,7 +65,7 @@ def make_cloud(count, rng):
 
 
 def draw(data, answer, size=192):
-    """The points in an oblique view of their features, colored by the answer and by the truth."""
+    """Return an oblique view of the points, colored by prediction (top) and truth (bottom)."""
     view = data.feature[:, :2] + 0.35 * data.feature[:, 2:]
     view = view - view.min(0).values
     column, row = (view / view.max() * (size - 3)).long().unbind(1)
@@ -107,12 +106,12 @@ def main():
         with torch.no_grad():
             answer = model(data.x, data.feature).argmax(1)
         accuracy[name] = float((answer == data.y).float().mean())
-        print(f"{name:6} {data.num_nodes:6} points, {100 * accuracy[name]:5.1f} % right")
+        print(f"{name:6} {data.num_nodes:6} points, {100 * accuracy[name]:5.1f} % correct")
         panels.append(draw(data, answer))
     args.output.mkdir(parents=True, exist_ok=True)
     (args.output / "results.json").write_text(json.dumps(accuracy, indent=2))
     Image.fromarray(np.concatenate(panels, 1)).save(args.output / "parts.png")
-    print(f"answers above, truth below: {args.output / 'parts.png'}")
+    print(f"predictions above, truth below: {args.output / 'parts.png'}")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,12 @@
-"""Train the mesh denoiser that comes with the package.
+"""Training of the mesh denoiser that ships with the package.
 
-It learns from generated sharp shapes, from bodies, from the open meshes in the public domain or
-under CC BY, and from smooth surfaces made of all these, to which noise of several kinds and levels
-is added, and is tested on shapes that it has not seen. Run it with:
+    PERMUTOGEO_DATA=/path/to/data python examples/train_denoiser.py --output runs/train_denoiser
 
-    python examples/train_denoiser.py --output runs/train_denoiser
-
-The weights are written as ``mesh_denoiser.safetensors``; load them with
-``MeshDenoiser.from_pretrained(path)``. The open meshes are found through the environment variable
-PERMUTOGEO_DATA; without it the generated shapes and bodies are all there is.
+Trains on generated sharp shapes, bodies, the open meshes in the public domain or under CC BY, and
+dense smooth surfaces made from these, with noise of several kinds and levels; tests on held-out
+shapes. Writes ``mesh_denoiser.safetensors``, to be loaded by
+``MeshDenoiser.from_pretrained(path)``, and ``results.json``. Without PERMUTOGEO_DATA the open
+meshes are left out. docs/results.md has the figures of the shipped weights.
 """
 
 import argparse
@@ -22,10 +20,10 @@ from _surfaces import dense, uneven
 from torch_geometric.data import Data
 
 from permutogeo.datasets import Bodies, OpenMeshes, SharpShapes
-from permutogeo.train.denoising import Settings, evaluate, train_denoiser
+from permutogeo.denoising import TrainingSettings, evaluate_denoiser, train_denoiser
 from permutogeo.transforms import NormalNoise
 
-# Left out of training: what a denoiser is worth shows on shapes that it does not know.
+# Open meshes that are tested, not trained on.
 HELD_OUT = (
     "wingnut",
     "koala_low_resolution",
@@ -36,7 +34,7 @@ HELD_OUT = (
 
 
 def organic(quick):
-    """Open meshes for training and for the test; none where their file is not."""
+    """Return open meshes to train and to test on; none if their file is missing."""
     try:
         meshes = list(OpenMeshes(terms="free"))
     except FileNotFoundError as error:
@@ -44,24 +42,24 @@ def organic(quick):
         return [], []
     if quick:
         meshes = [mesh for mesh in meshes if mesh.name in ("spot_low_resolution", "wingnut")]
-    # Large ones, scans among them, count as several: each time another patch is taken.
+    # Large meshes are repeated, since each copy contributes one random patch.
     train = [m for m in meshes if m.name not in HELD_OUT for _ in range(1 + m.num_nodes // 10_000)]
     return train, [mesh for mesh in meshes if mesh.name in HELD_OUT]
 
 
 def smooth(meshes, count, rng):
-    """Of each mesh a dense surface and an uneven one."""
+    """Return a dense and an irregular surface for each mesh."""
     return [make(mesh, count, rng) for mesh in meshes for make in (dense, uneven)]
 
 
 def noisy(mesh, std, name):
-    """A pair to test on."""
+    """Return a noisy mesh with its clean positions."""
     mesh = Data(pos=mesh.pos, face=mesh.face, name=f"{name} {std}")
     return NormalNoise(std, keep="clean_pos", seed=0)(mesh)
 
 
 def collect(args, size, count):
-    """Meshes to train on and pairs to test on."""
+    """Return meshes to train on and noisy meshes to test on."""
     train, test = organic(args.quick)
     sharp = SharpShapes(args.shapes + max(1, args.shapes // 8), num_faces=size, seed=args.seed)
     bodies = list(Bodies(num_bodies=args.bodies, seed=args.seed))
@@ -82,15 +80,15 @@ def main():
     parser.add_argument("--shapes", type=int, default=48, help="sharp shapes to generate")
     parser.add_argument("--bodies", type=int, default=6)
     parser.add_argument("--copies", type=int, default=2, help="noisy versions of each mesh")
-    parser.add_argument("--steps", type=int, default=1500, help="of the optimizer, each stage")
+    parser.add_argument("--steps", type=int, default=1500, help="optimizer steps per stage")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="few small meshes, few steps")
     args = parser.parse_args()
     size = (3000, 8000)
-    settings = Settings(steps=args.steps, copies=args.copies, seed=args.seed)
+    settings = TrainingSettings(steps=args.steps, copies=args.copies, seed=args.seed)
     if args.quick:
         args.shapes, args.bodies, size = 1, 1, (500, 600)
-        settings = Settings(steps=30, copies=1, batch_size=512, faces=1000, seed=args.seed)
+        settings = TrainingSettings(steps=30, copies=1, batch_size=512, faces=1000, seed=args.seed)
 
     start = time.perf_counter()
     train, pairs = collect(args, size, settings.faces)
@@ -98,7 +96,7 @@ def main():
 
     model = train_denoiser(train, settings=settings)
     seconds = time.perf_counter() - start
-    angles = evaluate(model, pairs)
+    angles = evaluate_denoiser(model, pairs)
     for pair, angle in zip(pairs, angles, strict=True):
         print(f"{pair.name:36} {angle:6.2f} degrees")
     args.output.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Warp kernels of the lattice, one file per operation, free of torch.
+"""Warp kernels, one file per operation, free of torch.
 
-A file offers ``make(...)``: a cached factory that returns the kernels of that operation for one
-dimension, scalar type or key width, grouped in one Warp module so that they compile together.
+``make(...)`` is a cached factory: it returns the kernels of one operation for one dimension, scalar
+type or key width, in one Warp module that is compiled as a whole.
 
-Every kernel takes ``start`` first and adds it to its thread index, so that a CPU launch can be cut
-into pieces, and writes only what its own index owns.
+Launch contract of every kernel: ``start`` comes first and is added to the thread index, so that a
+CPU launch can be split over threads, and a thread writes only what its own index owns.
 """

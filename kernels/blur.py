@@ -1,4 +1,4 @@
-"""One axis of the separable blur."""
+"""Separable blur along one lattice axis."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -17,53 +17,51 @@ def make(dtype: type, radius: int) -> SimpleNamespace:
     Column = wp.types.vector(length=max(1, sides), dtype=wp.int32)
     Tap = wp.types.vector(length=1 + sides, dtype=dtype)
 
-    def line_sum(Row):
+    def blur_row(Row):
         @wp.func
-        def line_sum(
+        def blur_row(
             values: wp.array2d(dtype=Row),
-            b: int,
             v: int,
             neighbors: wp.array2d(dtype=wp.int32),
             column: Column,
             tap: Tap,
+            out: wp.array2d(dtype=Row),
         ):
-            total = tap[0] * values[v, b]
-            for j in range(sides):
-                total += tap[1 + j] * values[neighbors[v, column[j]], b]
-            return total
+            for b in range(out.shape[1]):
+                total = tap[0] * values[v, b]
+                for j in range(sides):
+                    total += tap[1 + j] * values[neighbors[v, column[j]], b]
+                out[v, b] = total
 
-        return line_sum
+        return blur_row
 
-    sum16, sum4, sum1 = rows.per_block(dtype, line_sum)
+    blur16, blur4, blur1 = rows.per_block(dtype, blur_row)
 
     @kernel(module)
     def axis(
         start: int,
         neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (the last row) where absent
-        column: Column,  # which neighbors lie on this axis
-        tap: Tap,  # their weights, after the centre's
+        column: Column,  # columns of the neighbors on this axis
+        tap: Tap,  # weight of the center, then of these neighbors
         values16: wp.array2d(dtype=Row16),  # [M + 1, C], the last row zero
         values4: wp.array2d(dtype=Row4),
         values1: wp.array2d(dtype=Row1),
-        out16: wp.array2d(dtype=Row16),  # [M + 1, C], out but for the last row
+        out16: wp.array2d(dtype=Row16),  # [M + 1, C], out, the last row is not written
         out4: wp.array2d(dtype=Row4),
         out1: wp.array2d(dtype=Row1),
     ):
-        """Weighted sum along one lattice axis; a thread owns a vertex."""
+        """Weighted sum along one lattice axis. A thread owns a vertex."""
         v = wp.tid() + start
-        for b in range(out16.shape[1]):
-            out16[v, b] = sum16(values16, b, v, neighbors, column, tap)
-        for b in range(out4.shape[1]):
-            out4[v, b] = sum4(values4, b, v, neighbors, column, tap)
-        for b in range(out1.shape[1]):
-            out1[v, b] = sum1(values1, b, v, neighbors, column, tap)
+        blur16(values16, v, neighbors, column, tap, out16)
+        blur4(values4, v, neighbors, column, tap, out4)
+        blur1(values1, v, neighbors, column, tap, out1)
 
     return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis)
 
 
 @cache
 def make_wide(dtype: type, radius: int, width: int) -> SimpleNamespace:
-    module = named("wide_blur", dtype, radius, width)
+    module = named("blur_wide", dtype, radius, width)
     Row = wp.types.vector(length=width, dtype=dtype)
     sides = 2 * radius
     Column = wp.types.vector(length=max(1, sides), dtype=wp.int32)
@@ -73,12 +71,13 @@ def make_wide(dtype: type, radius: int, width: int) -> SimpleNamespace:
     def axis(
         start: int,
         neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (the last row) where absent
-        column: Column,  # which neighbors lie on this axis
-        tap: Tap,  # their weights, after the centre's
+        column: Column,  # columns of the neighbors on this axis
+        tap: Tap,  # weight of the center, then of these neighbors
         values: wp.array1d(dtype=Row),  # [M + 1], the last row zero
-        out: wp.array1d(dtype=Row),  # [M + 1], out but for the last row
+        out: wp.array1d(dtype=Row),  # [M + 1], out, the last row is not written
     ):
-        """The same for rows of one length, several times as fast; a thread owns a vertex."""
+        """Weighted sum along one lattice axis for rows of a fixed width, several times as fast. A
+        thread owns a vertex."""
         v = wp.tid() + start
         total = tap[0] * values[v]
         for j in range(sides):

@@ -1,5 +1,5 @@
-"""Points to weights and vertices: a fused pass for each thread's own table, or codes for one
-table."""
+"""Points to barycentric weights and vertices: fused embedding and hash insertion with one table
+per thread, codes for one shared table, and look-up on an existing lattice."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -29,7 +29,7 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         graph: wp.array1d(dtype=wp.int64),
         i: int,
     ):
-        """Code of the lowest corner. Row ``dim`` of ``stride`` is the graph's."""
+        """Code of the lowest corner; row ``dim`` of ``stride`` belongs to the graph."""
         code = Code()
         for j in range(dim):
             code += wp.int64(floor[j] - low[j]) * stride[j]
@@ -43,7 +43,7 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         feature: wp.array1d(dtype=Feature),  # [N]
         graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
         scale: Real,
-        fall: Real,
+        subdiagonal: Real,
         low: Real,
         stride: wp.array1d(dtype=Code),  # [dim + 1]
         step: wp.array1d(dtype=Code),  # [dim], by axis label
@@ -57,9 +57,11 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         weight: wp.array1d(dtype=Weight),  # [N], out
         vertex: wp.array1d(dtype=Vertex),  # [N], out: index in the table's own list
     ):
-        """Embed a run of points into a table of its own; a thread owns the run and the table.
+        """Embed a run of points and insert their corners into the run's table. A thread owns a run
+        and its table.
 
-        Stops at the run's end, or when ``limit`` codes are in: then the caller grows the table.
+        Returns at the end of the run, or early once the table holds more than ``limit`` codes, for
+        the caller to grow it.
         """
         t = wp.tid() + start
         mask = slots.shape[1] - 1
@@ -67,7 +69,7 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         i = int(progress[t])
         last = int(end[t])
         while i < last and n <= limit:
-            floor, order = split(elevate(feature[i], scale, fall))
+            floor, order = split(elevate(feature[i], scale, subdiagonal))
             weight[i] = barycentric(order)
             corner = encode(floor, low, stride, graph, i)
             row = Vertex()
@@ -96,16 +98,16 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         feature: wp.array1d(dtype=Feature),  # [N]
         graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
         scale: Real,
-        fall: Real,
+        subdiagonal: Real,
         low: Real,
         stride: wp.array1d(dtype=Code),  # [dim + 1]
         step: wp.array1d(dtype=Code),  # [dim], by axis label
         weight: wp.array1d(dtype=Weight),  # [N], out
         code: wp.array2d(dtype=Code),  # [N, corners], out
     ):
-        """Weights and codes of all corners; a thread owns a point."""
+        """Weights and codes of all corners. A thread owns a point."""
         i = wp.tid() + start
-        floor, order = split(elevate(feature[i], scale, fall))
+        floor, order = split(elevate(feature[i], scale, subdiagonal))
         weight[i] = barycentric(order)
         corner = encode(floor, low, stride, graph, i)
         for k in range(corners):
@@ -120,7 +122,7 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
         graphs: wp.int64,
         scale: Real,
-        fall: Real,
+        subdiagonal: Real,
         low: Real,
         extent: Real,
         stride: wp.array1d(dtype=Code),  # [dim + 1]
@@ -131,13 +133,13 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         weight: wp.array1d(dtype=Weight),  # [N], out
         vertex: wp.array1d(dtype=Vertex),  # [N], out, -1 where a corner is not on the lattice
     ):
-        """Weights and vertices of points on an existing lattice; a thread owns a point."""
+        """Weights and vertices of points on an existing lattice. A thread owns a point."""
         i = wp.tid() + start
         mask = slots.shape[0] - 1
-        floor, order = split(elevate(feature[i], scale, fall))
+        floor, order = split(elevate(feature[i], scale, subdiagonal))
         weight[i] = barycentric(order)
-        # Vertices keep away from the border of the box, so a point whose corners reach past it
-        # has none of them on the lattice; its code would be another point's.
+        # The box is padded: a point whose corners leave it has none of them on the lattice, and
+        # their codes would alias other lattice points.
         inside = bool(True)
         for j in range(dim):
             relative = floor[j] - low[j]

@@ -1,4 +1,4 @@
-"""The derivative of splat and slice in the weights: inner products of points and their vertices."""
+"""Inner products of points and their vertices: the derivative of splat and slice in the weights."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -19,9 +19,16 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
 
     def corner_dot(Row):
         @wp.func
-        def corner_dot(x: Row, values: wp.array2d(dtype=Row), b: int, vertex: Vertex, sums: Weight):
-            for k in range(corners):
-                sums[k] = sums[k] + wp.dot(x, values[vertex[k] & not_negative, b])
+        def corner_dot(
+            x: wp.array2d(dtype=Row),
+            i: int,
+            values: wp.array2d(dtype=Row),
+            vertex: Vertex,
+            sums: Weight,
+        ):
+            for b in range(x.shape[1]):
+                for k in range(corners):
+                    sums[k] = sums[k] + wp.dot(x[i, b], values[vertex[k] & not_negative, b])
             return sums
 
         return corner_dot
@@ -40,16 +47,11 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         values1: wp.array2d(dtype=Row1),
         out: wp.array1d(dtype=Weight),  # [N], out
     ):
-        """``<x_i, values at corner k>`` for every corner; a thread owns a point."""
+        """``<x_i, values at corner k>`` for every corner. A thread owns a point."""
         i = wp.tid() + start
         v = vertex[i]
-        sums = Weight()
-        for b in range(x16.shape[1]):
-            sums = dot16(x16[i, b], values16, b, v, sums)
-        for b in range(x4.shape[1]):
-            sums = dot4(x4[i, b], values4, b, v, sums)
-        for b in range(x1.shape[1]):
-            sums = dot1(x1[i, b], values1, b, v, sums)
-        out[i] = sums
+        sums = dot16(x16, i, values16, v, Weight())
+        sums = dot4(x4, i, values4, v, sums)
+        out[i] = dot1(x1, i, values1, v, sums)
 
     return SimpleNamespace(module=module, inner=inner)

@@ -1,4 +1,4 @@
-"""Barycentric weights as a function of the features: bounds of the input, and both derivatives."""
+"""Range of the features, and the derivative of the barycentric weights in them."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from permutogeo.kernels.module import kernel, named
 def make(dim: int, dtype: type) -> SimpleNamespace:
     module = named("embed", dim, dtype)
     point = simplex.make(dim, dtype)
-    Real, Long, Feature, Weight = point.Real, point.Long, point.Feature, point.Weight
+    Real, Feature, Weight = point.Real, point.Feature, point.Weight
     elevate, split, axis_label = point.elevate, point.split, point.axis_label
     zero = dtype(0.0)
 
@@ -26,7 +26,7 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
         high: wp.array1d(dtype=Feature),  # [chunks], out
         poison: wp.array1d(dtype=Feature),  # [chunks], out: NaN where a value is not finite
     ):
-        """Range of the features; a thread owns a chunk of points."""
+        """Range of the features. A thread owns a chunk of points."""
         t = wp.tid() + start
         first = t * chunk
         least = feature[first]
@@ -47,13 +47,13 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
         feature: wp.array1d(dtype=Feature),  # [N]
         direction: wp.array1d(dtype=Feature),  # [N]
         scale: Real,
-        fall: Real,
+        subdiagonal: Real,
         out: wp.array1d(dtype=Weight),  # [N], out
     ):
-        """Directional derivative of the weights; a thread owns a point."""
+        """Directional derivative of the weights. A thread owns a point."""
         i = wp.tid() + start
-        _floor, order = split(elevate(feature[i], scale, fall))
-        du = elevate(direction[i], scale, fall)
+        _floor, order = split(elevate(feature[i], scale, subdiagonal))
+        du = elevate(direction[i], scale, subdiagonal)
         weight = Weight()
         previous = wp.float64(0.0)
         for k in range(dim):
@@ -69,12 +69,12 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
         feature: wp.array1d(dtype=Feature),  # [N]
         grad: wp.array1d(dtype=Weight),  # [N]
         scale: Real,
-        fall: Real,
+        subdiagonal: Real,
         out: wp.array1d(dtype=Feature),  # [N], out
     ):
-        """Transpose of :func:`tangent`; a thread owns a point."""
+        """Transpose of ``tangent``. A thread owns a point."""
         i = wp.tid() + start
-        _floor, order = split(elevate(feature[i], scale, fall))
+        _floor, order = split(elevate(feature[i], scale, subdiagonal))
         g = grad[i]
         du = Real()
         for k in range(dim):
@@ -85,19 +85,12 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
             prefix += du[j]
             slope = scale[j] * prefix
             if j + 1 < dim:
-                slope -= fall[j + 1] * du[j + 1]
+                slope -= subdiagonal[j + 1] * du[j + 1]
             else:
-                slope += fall[0] * prefix
+                slope += subdiagonal[0] * prefix
             result[j] = dtype(slope)
         out[i] = result
 
     return SimpleNamespace(
-        module=module,
-        bounds=bounds,
-        tangent=tangent,
-        adjoint=adjoint,
-        **{
-            "Real": Real,
-            "Long": Long,
-        },
+        module=module, Real=Real, bounds=bounds, tangent=tangent, adjoint=adjoint
     )

@@ -1,20 +1,20 @@
-"""How a factory declares its kernels: forward only, in one named Warp module."""
+"""Declaration of kernels: forward only, in one named Warp module per factory call."""
 
 from collections.abc import Callable
 
 import warp as wp
 
-# ``index & NOT_NEGATIVE`` spares the test for negative indices, which Warp counts from the end.
+# ``index & NOT_NEGATIVE`` removes Warp's branch for negative indices, which count from the end.
 NOT_NEGATIVE = 0x7FFFFFFF
 
 
 def named(name: str, *key: object) -> wp.Module:
-    """The Warp module that holds the kernels of one factory call."""
+    """Return the Warp module of one factory call."""
     return wp.get_module("_".join(["permutogeo", name, *map(_label, key)]))
 
 
 def kernel(module: wp.Module) -> Callable[[Callable], wp.Kernel]:
-    """Decorator: a kernel of ``module``. Adjoints are written by hand, never generated."""
+    """Decorator for a kernel of ``module``. Adjoints are written by hand, not generated."""
     return wp.kernel(enable_backward=False, module=module)
 
 

@@ -1,5 +1,4 @@
-"""Neighbors of every vertex at every stencil offset, by merging the sorted codes with
-themselves."""
+"""Neighbors of every vertex at every stencil offset, by a merge join of the sorted codes."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -9,7 +8,7 @@ import warp as wp
 from permutogeo.kernels import table
 from permutogeo.kernels.module import kernel, named
 
-# Vertices a thread walks after one binary search.
+# Vertices per thread, after one binary search.
 BLOCK = 256
 
 
@@ -34,14 +33,15 @@ def make(words: int) -> SimpleNamespace:
     def merge(
         start: int,
         code: wp.array1d(dtype=Code),  # [M], ascending
-        offset: wp.array1d(dtype=Code),  # [H], one of each pair of opposite offsets
+        offset: wp.array1d(dtype=Code),  # [H], one of each opposite pair
         column: wp.array2d(dtype=wp.int32),  # [H, 2], of the offset and of its opposite
-        out: wp.array2d(dtype=wp.int32),  # [M, K], out, -1 before
+        out: wp.array2d(dtype=wp.int32),  # [M, K], out, filled with -1 by the caller
     ):
-        """The vertex at ``code + offset``, and the way back; a thread owns a block and one offset.
+        """Find the vertex at ``code + offset``, and enter the opposite neighbor too. A thread owns
+        a block of vertices and one offset.
 
-        Adding the offset keeps the codes ascending, so two pointers find every match. Each match is
-        the only one of its target, so the entry for the way back has one writer too.
+        Adding the offset keeps the codes ascending, so two pointers find every match. A target is
+        matched once, so that its opposite entry has one writer.
         """
         b, h = wp.tid()
         first = (b + start) * block
@@ -53,12 +53,12 @@ def make(words: int) -> SimpleNamespace:
         j = int(0)
         high = count
         while j < high:
-            middle = (j + high) >> 1
+            middle = j + ((high - j) >> 1)  # not (j + high) / 2, which wraps past 2^30
             if less(code[middle], wanted):
                 j = middle + 1
             else:
                 high = middle
-        for v in range(first, wp.min(first + block, count)):
+        for v in range(first, first + wp.min(block, count - first)):
             wanted = code[v] + shift
             while j < count and less(code[j], wanted):
                 j += 1

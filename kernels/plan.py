@@ -1,4 +1,4 @@
-"""The incidence sorted by vertex: a counting sort whose result does not depend on the runs."""
+"""Counting sort of the corners by vertex; the result does not depend on the number of runs."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -17,11 +17,12 @@ def make() -> SimpleNamespace:
         start: int,
         run: int,
         vertex: wp.array1d(dtype=wp.int32),  # [N * corners]
-        out: wp.array2d(dtype=wp.int32),  # [runs, M], out, zero before
+        out: wp.array2d(dtype=wp.int32),  # [runs, M], out, zeroed by the caller
     ):
-        """How often each vertex occurs in a run of corners; a thread owns a run."""
+        """Count the corners of each vertex in a run. A thread owns a run."""
         t = wp.tid() + start
-        for c in range(t * run, wp.min((t + 1) * run, vertex.shape[0])):
+        first = t * run
+        for c in range(first, first + wp.min(run, vertex.shape[0] - first)):
             v = vertex[c]
             out[t, v] = out[t, v] + 1
 
@@ -30,12 +31,13 @@ def make() -> SimpleNamespace:
         start: int,
         run: int,
         vertex: wp.array1d(dtype=wp.int32),  # [N * corners]
-        position: wp.array2d(dtype=wp.int32),  # [runs, M], in and out: next free place
+        position: wp.array2d(dtype=wp.int32),  # [runs, M], in and out: next position
         order: wp.array1d(dtype=wp.int32),  # out
     ):
-        """Put the corners of a run where their vertex's entries go; a thread owns a run."""
+        """Write the corners of a run to their sorted positions. A thread owns a run."""
         t = wp.tid() + start
-        for c in range(t * run, wp.min((t + 1) * run, vertex.shape[0])):
+        first = t * run
+        for c in range(first, first + wp.min(run, vertex.shape[0] - first)):
             v = vertex[c]
             p = position[t, v]
             position[t, v] = p + 1

@@ -1,10 +1,10 @@
-"""The simplex that holds a point, in coordinates where the lattice is the integer grid.
+"""Enclosing simplex of a point, in coordinates where the lattice is the integer grid.
 
 With ``u_j = (e_j - e_d) / D`` for the elevated point ``e``, lattice points become the integer
 vectors of ``Z^d``, the step along lattice axis ``j < d`` becomes the unit vector ``j``, and the
 step along axis ``d`` minus all of them. The simplices become those of Kuhn and Freudenthal: the
-corners of the one around ``u`` are ``floor(u)`` and what is reached from it by unit steps in the
-order of falling fractions; the differences of consecutive fractions are the barycentric weights.
+corners of the one around ``u`` are ``floor(u)`` and the points reached from it by unit steps in the
+order of descending fractions; differences of consecutive fractions are the barycentric weights.
 """
 
 from functools import cache
@@ -15,30 +15,31 @@ import warp as wp
 
 
 def elevation(dim: int, tap_variance: float) -> tuple[list[float], list[float]]:
-    """The two diagonals of the map from features to ``u``, as :func:`make` applies them.
+    """Return the coefficients ``scale`` and ``subdiagonal`` of the map from features to ``u``.
 
-    ``u_j = sum_{i >= j} scale_i f_i - fall_j f_{j-1} + fall_0 f_{d-1}`` (the first term is the
-    suffix sum of Adams' elevation, ``fall_j = j scale_{j-1}``, and ``fall_0`` stands for ``-e_d``).
+    ``u_j = sum_{i >= j} scale_i f_i - subdiagonal_j f_{j-1} + subdiagonal_0 f_{d-1}``: the first
+    term is the suffix sum of Adams' elevation, ``subdiagonal_j = j scale_{j-1}``, and the last term
+    is ``-e_d``.
     """
     index = np.arange(1, dim + 1, dtype=np.float64)
     scale = np.sqrt(1.0 / 6.0 + tap_variance) / np.sqrt(index * (index + 1.0))
-    fall = index * scale
-    return scale.tolist(), np.roll(fall, 1).tolist()
+    subdiagonal = index * scale
+    return scale.tolist(), np.roll(subdiagonal, 1).tolist()
 
 
 def elevation_matrix(dim: int, tap_variance: float) -> np.ndarray:
-    """The same map as a dense ``[d, d]`` matrix."""
-    scale, fall = elevation(dim, tap_variance)
+    """Return the map from features to ``u`` as a dense ``[d, d]`` matrix."""
+    scale, subdiagonal = elevation(dim, tap_variance)
     matrix = np.triu(np.tile(scale, (dim, 1)))
     for axis in range(1, dim):
-        matrix[axis, axis - 1] -= fall[axis]
-    matrix[:, dim - 1] += fall[0]
+        matrix[axis, axis - 1] -= subdiagonal[axis]
+    matrix[:, dim - 1] += subdiagonal[0]
     return matrix
 
 
 @cache
 def make(dim: int, dtype: type) -> SimpleNamespace:
-    """Types and device functions for points of ``dim`` features of scalar type ``dtype``."""
+    """Return types and device functions for points of ``dim`` features of scalar type ``dtype``."""
     corners = dim + 1
     half = dim // 2
     Real = wp.types.vector(length=dim, dtype=wp.float64)
@@ -47,8 +48,8 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
     Weight = wp.types.vector(length=corners, dtype=dtype)
     Vertex = wp.types.vector(length=corners, dtype=wp.int32)
 
-    # A fraction and its axis are sorted as one integer: the fraction above, below it a label that
-    # is larger for lower axes, so that ties go to the lower axis.
+    # A fraction and its axis are sorted as one integer: the fraction in the high bits, in the low
+    # bits a label that is larger for lower axes, so that ties go to the lower axis.
     axis_bits = dim.bit_length()
     shift = wp.int64(axis_bits)
     label_mask = wp.int64((1 << axis_bits) - 1)
@@ -57,27 +58,27 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
     down = wp.float64(2.0 ** (axis_bits - 62))
 
     @wp.func
-    def elevate(f: Feature, scale: Real, fall: Real):
-        """The point in grid coordinates ``u``, in float64 so that large ones keep their
+    def elevate(f: Feature, scale: Real, subdiagonal: Real):
+        """Grid coordinates ``u`` of a point, in float64 so that large ones keep their
         fraction."""
         u = Real()
-        suffix = wp.float64(f[dim - 1]) * fall[0]
+        suffix = wp.float64(f[dim - 1]) * subdiagonal[0]
         for i in range(dim):
             suffix += wp.float64(f[dim - 1 - i]) * scale[dim - 1 - i]
             u[dim - 1 - i] = suffix
         for j in range(1, dim):
-            u[j] = u[j] - wp.float64(f[j - 1]) * fall[j]
+            u[j] = u[j] - wp.float64(f[j - 1]) * subdiagonal[j]
         return u
 
     @wp.func
     def split(u: Real):
-        """``floor(u)``, and the fractions with their axes' labels in falling order."""
+        """``floor(u)``, and the fractions with the labels of their axes in descending order."""
         order = Long()
         for j in range(dim):
             floor = wp.floor(u[j])
             order[j] = (wp.int64((u[j] - floor) * up) << shift) | label[j]
             u[j] = floor
-        # Odd-even transposition: no branch, and it unrolls.
+        # Odd-even transposition sort: branch-free, and the loops unroll.
         for step in range(dim):
             for pair in range(half):
                 low = 2 * pair + step % 2
@@ -90,7 +91,7 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
 
     @wp.func
     def barycentric(order: Long):
-        """Weights of the corners, from ``floor(u)`` upwards."""
+        """Weights of the corners, starting at ``floor(u)``."""
         weight = Weight()
         previous = wp.float64(1.0)
         for k in range(dim):

@@ -1,4 +1,4 @@
-"""Values at vertices to values at points."""
+"""Slice: values at vertices to values at points."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -17,17 +17,24 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     Weight = wp.types.vector(length=corners, dtype=dtype)
     Vertex = wp.types.vector(length=corners, dtype=wp.int32)
 
-    def corner_sum(Row):
+    def interpolate(Row):
         @wp.func
-        def corner_sum(values: wp.array2d(dtype=Row), b: int, vertex: Vertex, weight: Weight):
-            total = Row()
-            for k in range(corners):
-                total += weight[k] * values[vertex[k] & not_negative, b]
-            return total
+        def interpolate(
+            values: wp.array2d(dtype=Row),
+            i: int,
+            vertex: Vertex,
+            weight: Weight,
+            out: wp.array2d(dtype=Row),
+        ):
+            for b in range(out.shape[1]):
+                total = Row()
+                for k in range(corners):
+                    total += weight[k] * values[vertex[k] & not_negative, b]
+                out[i, b] = total
 
-        return corner_sum
+        return interpolate
 
-    sum16, sum4, sum1 = rows.per_block(dtype, corner_sum)
+    slice16, slice4, slice1 = rows.per_block(dtype, interpolate)
 
     @kernel(module)
     def gather(
@@ -41,15 +48,12 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         out4: wp.array2d(dtype=Row4),
         out1: wp.array2d(dtype=Row1),
     ):
-        """Weighted sum over the corners of a point; a thread owns a point."""
+        """Weighted sum over the corners of a point. A thread owns a point."""
         i = wp.tid() + start
         v = vertex[i]
         w = weight[i]
-        for b in range(out16.shape[1]):
-            out16[i, b] = sum16(values16, b, v, w)
-        for b in range(out4.shape[1]):
-            out4[i, b] = sum4(values4, b, v, w)
-        for b in range(out1.shape[1]):
-            out1[i, b] = sum1(values1, b, v, w)
+        slice16(values16, i, v, w, out16)
+        slice4(values4, i, v, w, out4)
+        slice1(values1, i, v, w, out1)
 
     return SimpleNamespace(module=module, gather=gather)

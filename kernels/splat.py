@@ -1,8 +1,8 @@
-"""Values at points to values at vertices, in two forms whose bits do not depend on threads.
+"""Splat: values at points to values at vertices, in two forms that are deterministic on any number
+of threads.
 
-``scatter`` adds runs of points into private copies of the values, which ``combine`` sums in order:
-for few vertices. ``collect`` sums the points of each vertex: for many, once the incidence is
-transposed.
+``scatter`` adds runs of points into private copies of the values, which ``combine`` then sums: for
+few vertices. ``collect`` sums over the sorted corners of each vertex: for many vertices.
 """
 
 from functools import cache
@@ -22,71 +22,77 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     Weight = wp.types.vector(length=corners, dtype=dtype)
     Vertex = wp.types.vector(length=corners, dtype=wp.int32)
 
-    def corner_add(Row):
+    def add_to_corners(Row):
         @wp.func
-        def corner_add(x: Row, base: int, b: int, v: Vertex, w: Weight, out: wp.array2d(dtype=Row)):
-            for k in range(corners):
-                r = (base + v[k]) & not_negative
-                out[r, b] = out[r, b] + w[k] * x
-
-        return corner_add
-
-    def edge_sum(Row):
-        @wp.func
-        def edge_sum(
+        def add_to_corners(
             x: wp.array2d(dtype=Row),
-            b: int,
-            first: int,
-            last: int,
+            i: int,
+            base: int,
+            v: Vertex,
+            w: Weight,
+            out: wp.array2d(dtype=Row),
+        ):
+            for b in range(x.shape[1]):
+                row = x[i, b]
+                for k in range(corners):
+                    r = (base + v[k]) & not_negative
+                    out[r, b] = out[r, b] + w[k] * row
+
+        return add_to_corners
+
+    def sum_edges(Row):
+        @wp.func
+        def sum_edges(
+            x: wp.array2d(dtype=Row),
+            v: int,
+            begin: wp.array1d(dtype=wp.int32),
             order: wp.array1d(dtype=wp.int32),
             weight: wp.array1d(dtype=dtype),
+            out: wp.array2d(dtype=Row),
         ):
-            total = Row()
-            for e in range(first, last):
-                corner = order[e] & not_negative
-                total += weight[corner] * x[corner / corners, b]
-            return total
+            for b in range(out.shape[1]):
+                total = Row()
+                for e in range(begin[v], begin[v + 1]):
+                    corner = order[e] & not_negative
+                    total += weight[corner] * x[corner / corners, b]
+                out[v, b] = total
 
-        return edge_sum
+        return sum_edges
 
-    add16, add4, add1 = rows.per_block(dtype, corner_add)
-    sum16, sum4, sum1 = rows.per_block(dtype, edge_sum)
+    add16, add4, add1 = rows.per_block(dtype, add_to_corners)
+    sum16, sum4, sum1 = rows.per_block(dtype, sum_edges)
 
     @kernel(module)
     def scatter(
         start: int,
-        runs: wp.array2d(dtype=wp.int32),  # [R, 3]: copy, first and last point
-        vertices: int,
+        runs: wp.array2d(dtype=wp.int32),  # [R, 3]: row of vertex 0, first and last point
         vertex: wp.array1d(dtype=Vertex),  # [N]
         weight: wp.array1d(dtype=Weight),  # [N]
         x16: wp.array2d(dtype=Row16),  # [N, C]
         x4: wp.array2d(dtype=Row4),
         x1: wp.array2d(dtype=Row1),
-        out16: wp.array2d(dtype=Row16),  # [copies * M, C], out, zero before
+        out16: wp.array2d(dtype=Row16),  # [rows, C], out, zeroed by the caller
         out4: wp.array2d(dtype=Row4),
         out1: wp.array2d(dtype=Row1),
     ):
-        """Add a run of points into a copy of the values; a thread owns a run.
+        """Add a run of points into a copy of the values. A thread owns a run.
 
-        Runs of one copy belong to different graphs, which share no vertex.
+        Runs into one copy belong to different graphs, which share no vertex.
         """
         t = wp.tid() + start
-        base = runs[t, 0] * vertices
+        base = runs[t, 0]
         for i in range(runs[t, 1], runs[t, 2]):
             v = vertex[i]
             w = weight[i]
-            for b in range(x16.shape[1]):
-                add16(x16[i, b], base, b, v, w, out16)
-            for b in range(x4.shape[1]):
-                add4(x4[i, b], base, b, v, w, out4)
-            for b in range(x1.shape[1]):
-                add1(x1[i, b], base, b, v, w, out1)
+            add16(x16, i, base, v, w, out16)
+            add4(x4, i, base, v, w, out4)
+            add1(x1, i, base, v, w, out1)
 
     @kernel(module)
     def collect(
         start: int,
         begin: wp.array1d(dtype=wp.int32),  # [M + 1]
-        order: wp.array1d(dtype=wp.int32),  # corners (point * corners + corner) by vertex
+        order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
         weight: wp.array1d(dtype=dtype),  # [N * corners]
         x16: wp.array2d(dtype=Row16),  # [N, C]
         x4: wp.array2d(dtype=Row4),
@@ -95,23 +101,18 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         out4: wp.array2d(dtype=Row4),
         out1: wp.array2d(dtype=Row1),
     ):
-        """Weighted sum over the points at a vertex; a thread owns a vertex."""
+        """Weighted sum over the points at a vertex. A thread owns a vertex."""
         v = wp.tid() + start
-        first = begin[v]
-        last = begin[v + 1]
-        for b in range(out16.shape[1]):
-            out16[v, b] = sum16(x16, b, first, last, order, weight)
-        for b in range(out4.shape[1]):
-            out4[v, b] = sum4(x4, b, first, last, order, weight)
-        for b in range(out1.shape[1]):
-            out1[v, b] = sum1(x1, b, first, last, order, weight)
+        sum16(x16, v, begin, order, weight, out16)
+        sum4(x4, v, begin, order, weight, out4)
+        sum1(x1, v, begin, order, weight, out1)
 
     return SimpleNamespace(module=module, scatter=scatter, collect=collect)
 
 
 @cache
 def make_combine(dtype: type) -> SimpleNamespace:
-    module = named("combine", dtype)
+    module = named("splat_combine", dtype)
 
     @kernel(module)
     def combine(
@@ -119,7 +120,7 @@ def make_combine(dtype: type) -> SimpleNamespace:
         copies: wp.array2d(dtype=dtype),  # [copies, n]
         out: wp.array1d(dtype=dtype),  # [n], out
     ):
-        """Sum of the copies in their order; a thread owns a number."""
+        """Sum of the copies, in their order. A thread owns an element."""
         i = wp.tid() + start
         total = copies[0, i]
         for c in range(1, copies.shape[0]):

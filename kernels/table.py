@@ -1,9 +1,8 @@
-"""The hash table from lattice points to vertices, and what is asked of it.
+"""Hash table from lattice points to vertices: insertion, look-up and renumbering.
 
-A lattice point is a *code*: one integer, or a few words where one would overflow, that numbers the
-points of a box (see ``ops/box.py``). The table keeps no codes: ``slots`` holds indices into a list
-of codes, ``-1`` where free, with linear probing and never all of the slots taken, so that a
-search always ends at the code or at a free slot.
+A lattice point is a *code*, an integer of one or more 64-bit words that numbers the points of a box
+(see ``ops/boxes.py``). ``slots`` holds indices into a list of codes, ``-1`` where free, with linear
+probing. Some slots are always free, so that every search ends.
 """
 
 from functools import cache
@@ -16,7 +15,7 @@ from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
 
 @cache
 def functions(words: int) -> SimpleNamespace:
-    """The code type of so many words, and its hash."""
+    """Return the code type of ``words`` words and its hash functions."""
     Code = wp.types.vector(length=words, dtype=wp.int64)
     golden = wp.uint64(0x9E3779B97F4A7C15)
     fold = wp.uint64(32)
@@ -24,7 +23,7 @@ def functions(words: int) -> SimpleNamespace:
 
     @wp.func
     def first_slot(code: Code, shift: int):
-        """Where the search for a code starts: the top bits of a Fibonacci hash."""
+        """First slot to probe: the top bits of a Fibonacci hash."""
         h = wp.uint64(code[0])
         for w in range(1, words):
             h = (h * golden) ^ wp.uint64(code[w])
@@ -48,12 +47,12 @@ def make(words: int) -> SimpleNamespace:
     @kernel(module)
     def insert(
         start: int,
-        code: wp.array2d(dtype=Code),  # [tables, L], all different within a table
+        code: wp.array2d(dtype=Code),  # [tables, L], distinct within a table
         count: wp.array1d(dtype=wp.int32),  # [tables]
         shift: int,
-        slots: wp.array2d(dtype=wp.int32),  # [tables, capacity], out, -1 before
+        slots: wp.array2d(dtype=wp.int32),  # [tables, capacity], out, filled with -1 by the caller
     ):
-        """Enter the first ``count`` codes of each list; a thread owns a table."""
+        """Insert the first ``count`` codes of each list. A thread owns a table."""
         t = wp.tid() + start
         mask = slots.shape[1] - 1
         for i in range(count[t]):
@@ -69,11 +68,11 @@ def make(words: int) -> SimpleNamespace:
         code: wp.array2d(dtype=Code),  # [tables, L]
         shift: int,
         slots: wp.array2d(dtype=wp.int32),  # [tables, capacity]
-        edge: wp.array1d(dtype=wp.int32),  # [tables + 1], where each table's corners begin
-        number: wp.array2d(dtype=wp.int32),  # [tables, L], out: place in the sorted list
+        edge: wp.array1d(dtype=wp.int32),  # [tables + 1], first corner of each table
+        number: wp.array2d(dtype=wp.int32),  # [tables, L], out: position in the sorted list
         vertex: wp.array1d(dtype=wp.int32),  # [corners], in and out
     ):
-        """From each table's own numbers to those of the sorted list; a thread owns a table."""
+        """Replace a table's own numbers by positions in the sorted list. A thread owns a table."""
         t = wp.tid() + start
         mask = slots.shape[1] - 1
         for r in range(sorted_code.shape[0]):
@@ -97,7 +96,7 @@ def make(words: int) -> SimpleNamespace:
         slots: wp.array1d(dtype=wp.int32),  # [capacity]
         out: wp.array1d(dtype=wp.int32),  # [Q], out, -1 where absent
     ):
-        """Vertex of each code; a thread owns a query."""
+        """Vertex of each code. A thread owns a query."""
         q = wp.tid() + start
         mask = slots.shape[0] - 1
         slot = first_slot(wanted[q], shift)
@@ -110,14 +109,14 @@ def make(words: int) -> SimpleNamespace:
     @kernel(module)
     def claim(
         start: int,
-        code: wp.array1d(dtype=Code),  # [n], with repetitions
+        code: wp.array1d(dtype=Code),  # [n], with duplicates
         shift: int,
-        slots: wp.array1d(dtype=wp.int32),  # [capacity >= 2 n], -1 before
+        slots: wp.array1d(dtype=wp.int32),  # [capacity >= 2 n], filled with -1 by the caller
         owner: wp.array1d(dtype=wp.int32),  # [n], out: one index for all equal codes
     ):
-        """Concurrent insertion by compare-and-swap; a thread owns a code.
+        """Insert concurrently by compare-and-swap. A thread owns a code.
 
-        For devices whose atomics are atomic: on the CPU it is right on one thread only.
+        Warp's CPU atomics are not atomic: on the CPU it must run on one thread.
         """
         i = wp.tid() + start
         mask = slots.shape[0] - 1

@@ -11,20 +11,18 @@ torch.Size([1000, 8])
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from permutogeo._version import __version__
 
 if TYPE_CHECKING:
+    import permutogeo.datasets as datasets
     from permutogeo import (
         compat,
         data,
+        denoising,
         functional,
         image,
-        mesh,
-        metrics,
         models,
         nn,
         ops,
@@ -32,34 +30,27 @@ if TYPE_CHECKING:
         transforms,
         viz,
     )
-    from permutogeo._warmup import warmup
-    from permutogeo.incidence import Incidence
-    from permutogeo.lattice import Lattice
-    from permutogeo.ops.workspace import get_workspace, set_workspace
-    from permutogeo.stencils import stencil
-
-# In a checkout that is not installed, kernels/ and datasets/ stand beside the package.
-_checkout = Path(__file__).resolve().parent.parent
-if all((_checkout / name).is_file() for name in ("pyproject.toml", "kernels/__init__.py")):
-    __path__.append(str(_checkout))
+    from permutogeo.lattice import Incidence, Lattice
+    from permutogeo.lattice.warmup import warmup
+    from permutogeo.ops.stencils import stencil
+    from permutogeo.runtime.memory import get_workspace, set_workspace
 
 # Loaded on first use, so that the command line starts before torch does.
 _NAMES = {
-    "Incidence": "permutogeo.incidence",
+    "Incidence": "permutogeo.lattice",
     "Lattice": "permutogeo.lattice",
-    "get_workspace": "permutogeo.ops.workspace",
-    "set_workspace": "permutogeo.ops.workspace",
-    "stencil": "permutogeo.stencils",
-    "warmup": "permutogeo._warmup",
+    "get_workspace": "permutogeo.runtime.memory",
+    "set_workspace": "permutogeo.runtime.memory",
+    "stencil": "permutogeo.ops.stencils",
+    "warmup": "permutogeo.lattice.warmup",
 }
 _MODULES = (
     "compat",
     "data",
     "datasets",
+    "denoising",
     "functional",
     "image",
-    "mesh",
-    "metrics",
     "models",
     "nn",
     "ops",
@@ -75,11 +66,10 @@ __all__ = [
     "compat",
     "data",
     "datasets",
+    "denoising",
     "functional",
     "get_workspace",
     "image",
-    "mesh",
-    "metrics",
     "models",
     "nn",
     "ops",
@@ -93,10 +83,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
     if name in _NAMES:
-        value = getattr(importlib.import_module(_NAMES[name]), name)
+        value = getattr(import_module(_NAMES[name]), name)
     elif name in _MODULES:
-        value = importlib.import_module(f"permutogeo.{name}")
+        value = import_module(f"permutogeo.{name}")
     else:
         raise AttributeError(f"module 'permutogeo' has no attribute {name!r}")
     globals()[name] = value
@@ -104,4 +96,37 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
+def _map_checkout() -> None:
+    """Make the folders beside the package importable as ``permutogeo.kernels`` and so on.
+
+    A wheel has them inside the package; a checkout on ``sys.path`` needs this.
+    """
+    import sys
+    from importlib.util import spec_from_file_location
+    from pathlib import Path
+
+    root = Path(__file__).resolve().parent.parent
+    folders = {f"permutogeo.{name}": root / name for name in ("benchmarks", "datasets", "kernels")}
+    if not all((folder / "__init__.py").is_file() for folder in folders.values()):
+        return
+
+    class CheckoutFinder:
+        """Finds the three packages that stand beside the package in a checkout."""
+
+        @staticmethod
+        def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+            if name not in folders:
+                return None
+            location = folders[name] / "__init__.py"
+            return spec_from_file_location(
+                name, location, submodule_search_locations=[str(folders[name])]
+            )
+
+    # First, before an installed copy of the package.
+    sys.meta_path.insert(0, CheckoutFinder)
+
+
+_map_checkout()

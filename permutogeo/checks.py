@@ -1,47 +1,153 @@
-"""What the public functions make of their arguments before they compute with them.
+"""Argument checks of the public functions, layers and models.
 
-An error is raised here, once, and names the argument, what was expected and what came.
+An error names the argument, what was expected and what was given. ``owner`` is the layer or model
+whose class name precedes the message, or ``None`` for a function. Checks that need tensor data are
+skipped while a function is being compiled.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from permutogeo import stencils
+NORMALIZATIONS = (None, "before", "after", "symmetric")
+# Larger sizes are mistakes: no tensor could hold the result.
+_LARGEST = 2**20
+# Graph ids must fit into one word of a code.
+_MOST_GRAPHS = 2**62
 
 
-def check_rows(name: str, x: Tensor, count: int, things: str, like: Tensor) -> None:
-    """Raise unless ``x`` is a float matrix with a row for each of ``count`` things."""
+def fail(owner: Any, sentence: str, kind: type[Exception] = ValueError) -> NoReturn:
+    """Raise ``kind``, with the class name of ``owner`` before the sentence."""
+    raise kind(sentence if owner is None else f"{type(owner).__name__}: {sentence}")
+
+
+def prefix_errors(owner: Any, function: Callable, *arguments: Any) -> Any:
+    """Call a function; its errors carry the class name of ``owner``."""
+    if owner is None or torch.compiler.is_compiling():
+        return function(*arguments)
+    try:
+        return function(*arguments)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{type(owner).__name__}: {error}") from None
+
+
+def check_integer(owner: Any, name: str, value: Any, least: int = 1) -> None:
+    """Raise unless ``value`` is an integer in ``least .. 2**20``."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        fail(owner, f"Expected '{name}' to be an integer (got {value!r})", TypeError)
+    if value < least:
+        fail(owner, f"Expected '{name}' of at least {least} (got {value})")
+    if value > _LARGEST:
+        fail(owner, f"Expected '{name}' of at most {_LARGEST} (got {value})")
+
+
+def check_choice(owner: Any, name: str, value: Any, choices: Sequence[Any]) -> None:
+    """Raise unless ``value`` is one of ``choices``."""
+    # Not `in` alone: True == 1, and a tensor compares element by element.
+    if not any(value is choice or (type(value) is str and value == choice) for choice in choices):
+        *first, last = (repr(choice) for choice in choices)
+        fail(owner, f"Expected '{name}' to be {', '.join(first)} or {last} (got {value!r})")
+
+
+def check_normalization(owner: Any, normalize: str | None) -> None:
+    """Raise unless ``normalize`` is one of the four normalizations."""
+    check_choice(owner, "normalize", normalize, NORMALIZATIONS)
+
+
+def check_matrix(
+    owner: Any,
+    name: str,
+    x: Any,
+    *,
+    device: torch.device,
+    rows: int | None = None,
+    channels: int = -1,
+    of: str = "points",
+) -> None:
+    """Raise unless ``x`` is a floating-point matrix on ``device``.
+
+    Args:
+        rows: Required number of rows; any if ``None``.
+        channels: Required number of columns; any if ``-1``.
+        of: What the rows belong to.
+    """
     if torch.compiler.is_compiling():
         return
     if not isinstance(x, Tensor):
-        raise TypeError(f"Expected '{name}' to be a tensor (got {type(x).__name__})")
-    if x.dim() != 2 or x.shape[0] != count:
-        raise ValueError(
-            f"Expected '{name}' of shape [{count}, C], one row for each of the {count} {things} "
-            f"(got {list(x.shape)})"
+        fail(owner, f"Expected '{name}' to be a tensor (got {type(x).__name__})", TypeError)
+    width = "C" if channels == -1 else channels
+    count = "N" if rows is None else rows
+    if x.dim() != 2 or channels not in (-1, x.shape[1]):
+        fail(owner, f"Expected '{name}' of shape [{count}, {width}] (got {list(x.shape)})")
+    if rows is not None and x.shape[0] != rows:
+        fail(
+            owner,
+            f"Expected '{name}' of shape [{rows}, {width}], one row for each of the {rows} {of} "
+            f"(got {list(x.shape)})",
         )
     if not x.is_floating_point():
-        raise TypeError(f"Expected '{name}' of a floating-point type (got {x.dtype})")
-    if x.device != like.device:
-        raise ValueError(
-            f"Expected '{name}' on the lattice's device {like.device} (got {x.device}); "
-            f"move one of them with .to()"
+        fail(owner, f"Expected '{name}' of a floating-point type (got {x.dtype})", TypeError)
+    if x.device != device:
+        fail(
+            owner,
+            f"Expected '{name}' on {device} like the lattice (got {x.device}); move one of them "
+            "with .to()",
         )
 
 
-def working_dtype(x: Tensor) -> torch.dtype:
-    """The type to sum in: half precision is summed in single."""
-    return torch.float64 if x.dtype == torch.float64 else torch.float32
+def check_parameters(owner: torch.nn.Module, x: Tensor, what: str = "input") -> None:
+    """Raise if the parameters of ``owner`` are on another device than ``x``."""
+    if torch.compiler.is_compiling():
+        return
+    for name, parameter in owner.named_parameters():
+        if parameter.device != x.device:
+            fail(
+                owner,
+                f"Expected {what} on {parameter.device} like the parameter '{name}' "
+                f"(got {x.device}); move one of them with .to()",
+            )
 
 
-def check_points(name: str, feature: Tensor, batch_name: str, batch: Tensor | None) -> Tensor:
-    """Raise unless ``feature`` and ``batch`` describe points; returns features to compute with."""
+def check_not_vmapped(owner: Any, x: Any) -> None:
+    """Raise under ``torch.vmap``, for layers that depend on the data of their input."""
+    if torch.compiler.is_compiling() or not isinstance(x, Tensor):
+        return
+    if torch._C._functorch.is_batchedtensor(x):
+        fail(
+            owner,
+            "Expected a call outside of torch.vmap, which cannot depend on data (give several "
+            "graphs in one call, with their batch)",
+            RuntimeError,
+        )
+
+
+def check_finite(owner: Any, name: str, x: Tensor, advice: str = "") -> None:
+    """Raise if a row of the matrix ``x`` holds NaN or infinity.
+
+    Args:
+        advice: Appended to the message.
+    """
+    # A sum is the fastest test; the search for the row follows only on failure.
+    if torch.compiler.is_compiling() or bool(x.detach().sum().isfinite()):
+        return
+    bad = (~x.detach().isfinite()).any(1).nonzero()
+    if len(bad):
+        row = int(bad[0])
+        fail(owner, f"Expected finite '{name}' (got {x[row].tolist()} in row {row}){advice}")
+
+
+def check_points(name: str, feature: Any, batch_name: str, batch: Any) -> Tensor:
+    """Raise unless ``feature`` and ``batch`` describe points.
+
+    Returns:
+        The features as float32, or float64 if they are.
+    """
     if not isinstance(feature, Tensor):
         raise TypeError(f"Expected '{name}' to be a tensor (got {type(feature).__name__})")
     if feature.dim() != 2 or feature.shape[1] < 1:
@@ -49,23 +155,44 @@ def check_points(name: str, feature: Tensor, batch_name: str, batch: Tensor | No
     if not feature.is_floating_point():
         raise TypeError(f"Expected '{name}' of a floating-point type (got {feature.dtype})")
     if batch is not None:
-        if not isinstance(batch, Tensor) or batch.dtype != torch.int64:
-            kind = batch.dtype if isinstance(batch, Tensor) else type(batch).__name__
-            raise TypeError(f"Expected '{batch_name}' to be an int64 tensor (got {kind})")
-        if batch.dim() != 1 or batch.shape[0] != feature.shape[0]:
-            raise ValueError(
-                f"Expected '{batch_name}' of shape [{feature.shape[0]}], one entry for each row of "
-                f"'{name}' (got {list(batch.shape)})"
-            )
-        if batch.device != feature.device:
-            raise ValueError(
-                f"Expected '{batch_name}' on the device of '{name}', {feature.device} "
-                f"(got {batch.device})"
-            )
+        check_batch(name, feature, batch_name, batch)
     return feature if feature.dtype == torch.float64 else feature.float()
 
 
-def check_alike(name: str, feature: Tensor, like: Tensor) -> None:
+def check_batch(name: str, x: Tensor, batch_name: str, batch: Any) -> None:
+    """Raise unless ``batch`` holds a graph id for each row of ``x``."""
+    if not isinstance(batch, Tensor) or batch.dtype != torch.int64:
+        kind = batch.dtype if isinstance(batch, Tensor) else type(batch).__name__
+        raise TypeError(f"Expected '{batch_name}' to be an int64 tensor (got {kind})")
+    if batch.dim() != 1 or batch.shape[0] != x.shape[0]:
+        raise ValueError(
+            f"Expected '{batch_name}' of shape [{x.shape[0]}], one entry for each row of "
+            f"'{name}' (got {list(batch.shape)})"
+        )
+    if batch.device != x.device:
+        raise ValueError(
+            f"Expected '{batch_name}' on the device of '{name}', {x.device} (got {batch.device})"
+        )
+
+
+def check_graph_ids(name: str, batch: Tensor, bounds: tuple[int, int] | None = None) -> int:
+    """Raise for negative or huge graph ids.
+
+    Args:
+        bounds: Smallest and largest id, if they are known.
+
+    Returns:
+        The number of graphs.
+    """
+    least, most = bounds or (int(bound) for bound in batch.aminmax())
+    if least < 0 or most >= _MOST_GRAPHS:
+        row = int((batch < 0 if least < 0 else batch >= _MOST_GRAPHS).nonzero()[0])
+        expected = "without negative entries" if least < 0 else "below 2**62"
+        raise ValueError(f"Expected '{name}' {expected} (got {int(batch[row])} in row {row})")
+    return most + 1
+
+
+def check_same_space(name: str, feature: Tensor, like: Tensor) -> None:
     """Raise unless ``feature`` has the dimension and the device of the lattice's points."""
     if feature.shape[1] != like.shape[1]:
         raise ValueError(
@@ -76,8 +203,16 @@ def check_alike(name: str, feature: Tensor, like: Tensor) -> None:
         raise ValueError(f"Expected '{name}' on {like.device} (got {feature.device})")
 
 
+def check_pair(name: str, value: Any) -> tuple[Any, Any]:
+    """Raise unless ``value`` is a pair, for input and output points."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        got = f"{len(value)} items" if isinstance(value, tuple | list) else type(value).__name__
+        raise ValueError(f"Expected '{name}' to be a pair, for input and output points (got {got})")
+    return value[0], value[1]
+
+
 def join_batches(batch_src: Tensor | None, batch_dst: Tensor | None) -> Tensor | None:
-    """Both batch vectors as one, where both are given."""
+    """Return both batch vectors in one, ``None`` for none; raise if only one is given."""
     if batch_src is None and batch_dst is None:
         return None
     if batch_src is None or batch_dst is None:
@@ -87,25 +222,24 @@ def join_batches(batch_src: Tensor | None, batch_dst: Tensor | None) -> Tensor |
 
 
 def check_taps(taps: Sequence[float]) -> tuple[float, ...]:
-    """Raise unless a blur can have these taps."""
+    """Raise unless ``taps`` are symmetric, finite, not negative and of odd length."""
     taps = tuple(float(tap) for tap in taps)
     if len(taps) % 2 == 0 or taps != taps[::-1] or not 0 < sum(taps) < math.inf or min(taps) < 0:
         raise ValueError(
             f"Expected 'taps' of odd length, symmetric, finite and not negative (got {list(taps)})"
         )
+    if not 1e-6 <= max(taps) <= 1e6:  # powers of dim + 1 would overflow
+        raise ValueError(
+            f"Expected 'taps' of which the largest is between 1e-6 and 1e6: only their ratios "
+            f"matter (got {list(taps)})"
+        )
     return taps
 
 
-def tap_variance(taps: tuple[float, ...]) -> float:
-    """Variance of the taps as a distribution, which sets the scale of the lattice."""
-    centre = len(taps) // 2
-    return sum(tap * (i - centre) ** 2 for i, tap in enumerate(taps)) / sum(taps)
-
-
 def check_filter(weight: Tensor, taps: int, values: Tensor, groups: int, shared: bool) -> None:
-    """Raise unless a filter of so many taps fits the values."""
+    """Raise unless a filter bank of ``taps`` taps fits the values."""
     channels = values.shape[1]
-    stencils.check_integer("groups", groups, 1)
+    check_integer(None, "groups", groups)
     if channels % groups:
         raise ValueError(f"Expected 'groups' to divide the {channels} channels (got {groups})")
     if not isinstance(weight, Tensor) or not weight.is_floating_point():
@@ -126,10 +260,3 @@ def check_filter(weight: Tensor, taps: int, values: Tensor, groups: int, shared:
         )
     if weight.device != values.device:
         raise ValueError(f"Expected 'filter_weight' on {values.device} (got {weight.device})")
-
-
-def total_memory(device: torch.device) -> int:
-    """Bytes of memory that the device has in all."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[1]
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

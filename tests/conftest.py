@@ -4,6 +4,29 @@ from pathlib import Path
 import pytest
 import torch
 
+# Folders and files whose tests take seconds each: new processes, training, compilation, search.
+SLOW = (
+    *("cli", "compat", "denoising", "examples", "fuzz", "gpu", "image", "kernels", "models", "nn"),
+    *("runtime", "train"),
+    *("datasets/test_bodies.py", "datasets/test_minc.py", "datasets/test_missing_data.py"),
+    *("datasets/test_sharp_shapes.py", "datasets/synthetic/test_procedural_body.py"),
+    *("lattice/test_compile.py", "lattice/test_modes.py", "lattice/test_warmup.py"),
+    *("ops/test_determinism.py", "ops/test_modes.py", "viz/test_browser.py"),
+    *("test_docstrings.py", "test_peers.py", "test_properties.py", "test_uniformity.py"),
+)
+# The same for tests by words of their names.
+SLOW_WORDS = ("compile", "gradgrad", "heavy_libraries", "opcheck")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the slow tests, which ``make check`` leaves out."""
+    root = Path(__file__).parent
+    slow = [root / name for name in SLOW]
+    for item in items:
+        listed = any(item.path == path or path in item.path.parents for path in slow)
+        if listed or any(word in item.name for word in SLOW_WORDS):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture(autouse=True)
 def _seed():

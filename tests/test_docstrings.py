@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 
 import permutogeo
+from permutogeo import datasets
 
-PACKAGE = Path(permutogeo.__file__).parent
-FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if ">>>" in path.read_text()]
+FOLDERS = {"permutogeo": permutogeo, "permutogeo.datasets": datasets}
 MODULES = [
-    ".".join(["permutogeo", *path.relative_to(PACKAGE).with_suffix("").parts]) for path in FILES
+    ".".join([package, *path.relative_to(folder).with_suffix("").parts])
+    for package, module in FOLDERS.items()
+    for folder in [Path(module.__file__).parent]
+    for path in sorted(folder.rglob("*.py"))
+    if ">>>" in path.read_text()
 ]
 
 
@@ -26,8 +30,8 @@ def test_examples_in_docstrings(name):
 
 
 def test_the_public_modules_have_examples():
-    expected = {"permutogeo.__init__", *(f"permutogeo.{n}" for n in ("lattice", "functional"))}
-    assert {*expected, "permutogeo.image.bilateral"} <= set(MODULES)
+    names = ("__init__", "lattice.lattice", "functional", "image.bilateral", "nn.__init__")
+    assert {f"permutogeo.{name}" for name in names} <= set(MODULES)
 
 
 def test_readme():

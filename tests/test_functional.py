@@ -325,7 +325,7 @@ BAD = [
     ("x short", (X[:9], FEATURE), ValueError, r"'x' of shape \[10, C\].* \(got \[9, 2\]\)"),
     ("x flat", (X[:, 0], FEATURE), ValueError, r"'x' of shape \[10, C\].* \(got \[10\]\)"),
     ("x int", (X.long(), FEATURE), TypeError, r"'x' of a floating.* \(got torch.int64\)"),
-    ("x device", (X.to("meta"), FEATURE), ValueError, r"'x' on .* cpu \(got meta\)"),
+    ("x device", (X.to("meta"), FEATURE), ValueError, r"'x' on cpu .*\(got meta\)"),
     ("feature float", (X, 1.0), TypeError, r"'feature' to be a tensor \(got float\)"),
     ("feature flat", (X, FEATURE[:, 0]), ValueError, r"'feature' of shape \[N, d\] \(got \[10\]"),
     ("feature int", (X, FEATURE.long()), TypeError, r"'feature' of a floating.*torch.int64"),

@@ -61,10 +61,25 @@ def test_dir_lists_every_public_name():
     assert pg.__all__ == sorted(pg.__all__)
 
 
+def test_dir_shows_no_helpers():
+    assert {name for name in dir(pg) if not name.startswith("__")} == set(pg.__all__) - {
+        "__version__"
+    }
+
+
+def test_a_checkout_maps_three_folders_only(tmp_path):
+    code = (
+        "import importlib.util, permutogeo.kernels.blur, permutogeo.datasets.synthetic\n"
+        "import permutogeo.benchmarks\n"
+        "others = 'permutogeo', 'tests', 'examples', 'docs', 'conftest'\n"
+        "print([importlib.util.find_spec(f'permutogeo.{name}') for name in others])"
+    )
+    assert run(code, tmp_path) == "[None, None, None, None, None]\n"
+
+
 def test_names_stand_for_what_they_say():
     from permutogeo import functional, image
-    from permutogeo.incidence import Incidence
-    from permutogeo.lattice import Lattice
+    from permutogeo.lattice import Incidence, Lattice
 
     assert pg.Lattice is Lattice and pg.Incidence is Incidence
     assert pg.functional is functional and pg.image is image

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from permutogeo import Lattice, _warp
+from permutogeo import Lattice
 from permutogeo.functional import gaussian_filter
+from permutogeo.runtime import bridge
 from permutogeo.testing import reference
 
 DOUBLE = torch.float64
@@ -141,14 +142,17 @@ def test_the_first_call_does_not_decide_the_device(monkeypatch):
     """
     gaussian_filter(torch.rand(5, 1), torch.rand(5, 2))
     gaussian_filter(torch.rand(5, 1).double(), torch.rand(5, 2).double())
-    cpu = [key for key in _warp._loaded if key[-1] == torch.device("cpu")]
+    cpu = [key for key in bridge._loaded if key[-1] == torch.device("cpu")]
     assert cpu
     asked = []
-    monkeypatch.setattr(_warp, "_load", lambda *key: asked.append(key) or "loaded")
+    monkeypatch.setattr(bridge, "_load", lambda *key: asked.append(key) or "loaded")
     for factory, key, device in cpu:
-        assert _warp.kernels(factory, *key, device=device) is _warp._loaded[factory, key, device]
+        assert (
+            bridge.load_kernels(factory, *key, device=device)
+            is bridge._loaded[factory, key, device]
+        )
         for other in ("cuda:0", "cuda:1"):
-            assert _warp.kernels(factory, *key, device=torch.device(other)) == "loaded"
+            assert bridge.load_kernels(factory, *key, device=torch.device(other)) == "loaded"
     assert len(asked) == 2 * len(cpu)
     assert {str(device) for *_, device in asked} == {"cuda:0", "cuda:1"}
 

@@ -1,53 +1,64 @@
-"""Who may import whom, read from the syntax tree.
+"""Import rules between the rooms of the package, read from the syntax tree.
 
-A room is a module or a folder of the package; the folders of ``BESIDE`` are rooms too. The
-table names what each room may import of ours; modules with a leading underscore hold small shared
-helpers, open to all rooms above ``kernels``.
+A room is a folder or a module directly inside the package, or one of the folders in ``BESIDE``.
+``ROOMS`` says which rooms each may import. Across rooms only two things may be imported: names
+that a room exports from its ``__init__``, and modules listed in ``DOORS``.
 """
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 
-LATTICE = {"lattice", "incidence", "ops", "stencils", "caching", "checks"}
+BASE = {"checks", "typing"}
+OPS = BASE | {"runtime", "ops"}
+LATTICE = OPS | {"lattice"}
 FUNCTIONAL = LATTICE | {"functional"}
 NN = FUNCTIONAL | {"nn"}
-MODELS = NN | {"models", "weights"}
-DATA = {"data"}
+MODELS = NN | {"models", "weights", "data"}
+DATA = {"data", "typing"}
 ROOMS = {
     "kernels": set(),
     "testing": set(),
-    "stencils": set(),
-    "ops": {"kernels", "stencils"},
-    "caching": set(),
-    "checks": {"stencils"},
-    "incidence": {"ops", "caching", "checks"},
-    "lattice": {"incidence", "ops", "stencils", "caching", "checks"},
-    "_kept": {"caching"},
-    "_normalizer": LATTICE,
-    "_points": LATTICE,
-    "_warmup": LATTICE,
-    "diagonal": LATTICE,
+    "typing": set(),
+    "checks": {"typing"},
+    "runtime": {"kernels"},
+    "ops": BASE | {"runtime", "kernels"},
+    "lattice": OPS,
     "functional": LATTICE,
-    "image": NN,
-    "nn": FUNCTIONAL | {"diagonal"},
+    "nn": FUNCTIONAL,
     "weights": DATA,
-    "models": NN | {"transforms", "weights"},
-    "mesh": MODELS | {"transforms"},
-    "data": set(),
-    "metrics": {"transforms"},
+    "models": NN | {"weights"},
+    "image": NN | DATA,
+    "data": BASE,
     "transforms": DATA | FUNCTIONAL,
     "datasets": DATA | {"transforms"},
-    "train": MODELS | DATA | {"datasets", "transforms", "metrics"},
+    "train": DATA | {"weights", "checks"},
     "viz": FUNCTIONAL | DATA,
+    "denoising": MODELS | {"transforms", "train"},
     "compat": NN | {"image"},
 }
+# Modules that other rooms may import, beside what a room's __init__ exports.
+DOORS = {
+    "runtime": "bridge memory threads",
+    "ops": "boxes build mean_field stencils",
+    "lattice": "caching diagonal incidence normalization points precision warmup",
+    "nn": "crf",
+    "weights": "pretrained",
+    "data": "fields files formats geometry mesh open3d_loader pixels point_cloud require",
+    "denoising": "cascade triangles",
+    "compat": "pydensecrf",
+    "testing": "reference",
+    "benchmarks": "timing workloads",
+}
+# Rooms that may call Warp through the bridge; all others see ops and lattices.
+ABOVE_WARP = {"runtime", "ops", "cli", "benchmarks"}
 HEAVY = {"open3d", "matplotlib"}
-# What stands on top of everything may import it.
+# The package itself, the command line and the benchmarks stand on top and may import all rooms.
 TOP = {"permutogeo", "cli", "benchmarks"}
 # Folders at the top level that are imported as permutogeo.kernels and so on.
 BESIDE = {"kernels", "datasets", "benchmarks"}
@@ -65,7 +76,8 @@ def room_of(module: list[str]) -> str | None:
     """The room of a dotted name: None for what is not ours, 'permutogeo' for the front door."""
     if module[0] != "permutogeo":
         return None
-    return "permutogeo" if module[1:] in ([], ["__init__"]) else module[1]
+    front = ([], ["__init__"], ["__version__"], ["_version"])
+    return "permutogeo" if module[1:] in front else module[1]
 
 
 def imports_of(tree: ast.AST, module: list[str]) -> Iterator[list[str]]:
@@ -76,6 +88,19 @@ def imports_of(tree: ast.AST, module: list[str]) -> Iterator[list[str]]:
             base = module[: -node.level] if node.level else []
             base = base + (node.module.split(".") if node.module else [])
             yield from ([*base, alias.name] for alias in node.names)
+
+
+@cache
+def exports_of(room: str) -> set[str]:
+    """The names in ``__all__`` of a room's ``__init__``."""
+    folder = ROOT if room in BESIDE else ROOT / "permutogeo"
+    path = folder / room / "__init__.py"
+    if not path.is_file():
+        return set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
 
 
 class WithoutFunctions(ast.NodeTransformer):
@@ -94,27 +119,43 @@ def test_imports_go_one_way(path):
     if room is None or room in TOP:
         return
     found = {room_of(name) for name in imports_of(ast.parse(path.read_text()), module)}
-    found -= {None, room}
-    if room in ("kernels", "testing"):
-        allowed = ROOMS[room]
-    else:
-        private = {name for name in found if name.startswith("_")}
-        assert room in ROOMS or room.startswith("_"), f"say in ROOMS what {room!r} may import"
-        allowed = private | ROOMS.get(room, {"kernels", "ops"})
-    assert found <= allowed
+    found -= {None, room, "permutogeo"}
+    assert room in ROOMS, f"say in ROOMS what {room!r} may import"
+    assert found <= ROOMS[room]
+
+
+@each_file
+def test_other_rooms_are_entered_by_their_doors(path):
+    module = module_of(path)
+    room = room_of(module)
+    if module[0] == "tests":
+        return
+    for name in imports_of(ast.parse(path.read_text()), module):
+        target = room_of(name)
+        if target in (None, room, "permutogeo", "kernels", "_version") or len(name) < 3:
+            continue
+        if (ROOT / "permutogeo" / f"{target}.py").is_file():
+            assert not name[2].startswith("_"), ".".join(name)
+            continue
+        doors = set(DOORS.get(target, "").split()) | exports_of(target)
+        assert name[2] in doors, f"{'.'.join(name)} is no door of {target}"
+        assert not any(part.startswith("_") for part in name[2:]), ".".join(name)
 
 
 @each_file
 def test_foreign_packages_stay_in_their_rooms(path):
     module = module_of(path)
     room = room_of(module)
-    found = {name[0] for name in imports_of(ast.parse(path.read_text()), module)}
+    names = list(imports_of(ast.parse(path.read_text()), module))
+    found = {name[0] for name in names}
     assert not found & BESIDE, "import them as permutogeo.kernels and so on"
     if room == "kernels":
         assert not found & {"torch", "torch_geometric"}
-    elif room not in ("_warp", "benchmarks") and module[0] != "tests":
+    elif room not in ("runtime", "benchmarks") and module[0] != "tests":
         assert "warp" not in found
-    if module != ["permutogeo", "data", "_open3d"]:
+    if room not in ABOVE_WARP and module[0] != "tests":
+        assert ["permutogeo", "runtime", "bridge"] not in [name[:3] for name in names]
+    if module != ["permutogeo", "data", "open3d_loader"]:
         assert "open3d" not in found, "load_open3d brings the libusb that its wheel lacks"
 
 

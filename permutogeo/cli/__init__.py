@@ -1,30 +1,43 @@
-"""The ``permutogeo`` command: each subcommand parses, calls the library and writes.
+"""The ``permutogeo`` command line: each subcommand parses, calls the library and writes.
 
-Heavy imports stand inside the commands, so that ``permutogeo --help`` answers at once.
+Commands check their arguments and paths before they import torch, so that help and mistakes are
+answered at once.
 """
 
 from typing import Annotated
 
 import typer
 
-from permutogeo._version import __version__
-from permutogeo.cli._denoise import denoise
-from permutogeo.cli._engine import bench, info, warmup
-from permutogeo.cli._filter import filter_image
-from permutogeo.cli._segment import segment
-from permutogeo.cli._train import train
-from permutogeo.cli._upsample import upsample
+from permutogeo import __version__
+from permutogeo.cli.bench import bench
+from permutogeo.cli.denoise import denoise
+from permutogeo.cli.filter import filter_image
+from permutogeo.cli.info import info
+from permutogeo.cli.options import PlainCommand
+from permutogeo.cli.segment import segment
+from permutogeo.cli.selftest import selftest
+from permutogeo.cli.train import train
+from permutogeo.cli.upsample import upsample
+from permutogeo.cli.warmup import warmup
 
 app = typer.Typer(
     help="Sparse high-dimensional filtering on the permutohedral lattice.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
+    # Plain help: markup would swallow brackets and keep the line breaks of docstrings.
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
-for command in (denoise, segment, upsample, info, warmup, bench):
-    app.command()(command)
-app.command("filter")(filter_image)
+app.command(cls=PlainCommand)(denoise)
+app.command("filter", cls=PlainCommand)(filter_image)
+app.command(cls=PlainCommand)(upsample)
+app.command(cls=PlainCommand)(segment)
 app.add_typer(train, name="train")
+app.command(cls=PlainCommand)(info)
+app.command(cls=PlainCommand)(warmup)
+app.command(cls=PlainCommand)(bench)
+app.command(cls=PlainCommand)(selftest)
 
 
 def _print_version(wanted: bool) -> None:

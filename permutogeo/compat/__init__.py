@@ -1,1 +1,1 @@
-"""Other packages' interfaces over this library, so that changing the import is the migration."""
+"""Drop-in replacements for other packages: change the import and nothing else."""

@@ -1,4 +1,4 @@
-"""Images as sparse feature sets in :class:`~torch_geometric.data.Data`, and back."""
+"""Conversion between images and points in :class:`~torch_geometric.data.Data`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from permutogeo.data._fields import listed
-from permutogeo.data._pixels import load_pixels, save_pixels, to_pil
+from permutogeo.data.fields import attribute_names
+from permutogeo.data.pixels import load_pixels, save_pixels, to_pil
 
 
 def _grid(height: int, width: int) -> Tensor:
-    """The pixel centres (x, y), row by row: [H * W, 2]."""
-    y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
-    return torch.stack([x, y], dim=-1).reshape(-1, 2).float()
+    """Return the pixel centers (x, y), row by row: [H * W, 2]."""
+    rows, columns = (torch.arange(size, dtype=torch.float32) for size in (height, width))
+    y, x = torch.meshgrid(rows, columns, indexing="ij")
+    return torch.stack([x, y], dim=-1).reshape(-1, 2)
 
 
 def _masked(pixels: Tensor, mask: Any) -> tuple[Tensor, Tensor]:
@@ -35,7 +36,7 @@ def _masked(pixels: Tensor, mask: Any) -> tuple[Tensor, Tensor]:
 
 
 def interpolate(pixels: Tensor, pos: Tensor) -> Tensor:
-    """Bilinear values of ``pixels [H, W, C]`` at ``pos [N, 2]``, (x, y) between pixel centres."""
+    """Interpolate ``pixels [H, W, C]`` bilinearly at ``pos [N, 2]``, (x, y) in pixels."""
     height, width, _ = pixels.shape
     limit = torch.tensor([width - 2, height - 2], device=pos.device).clamp(min=0)
     low = torch.minimum(pos.floor().long(), limit)
@@ -49,7 +50,7 @@ def interpolate(pixels: Tensor, pos: Tensor) -> Tensor:
 def _sampled(
     pixels: Tensor, fraction: float, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """Points drawn uniformly between the outermost pixel centres, with bilinear values."""
+    """Draw uniform points between the outermost pixel centers, with bilinear values."""
     if not 0.0 < fraction <= 1.0:
         raise ValueError(f"from_image: Expected 'fraction' in (0, 1] (got {fraction})")
     height, width, _ = pixels.shape
@@ -60,7 +61,7 @@ def _sampled(
 
 
 def _superpixels(pixels: Tensor, count: int, compactness: float) -> tuple[Tensor, Tensor, Tensor]:
-    """SLIC segments: mean values, mean positions, and the segment of each pixel."""
+    """Return SLIC segments: mean values, mean positions, and the segment of each pixel."""
     if count < 1:
         raise ValueError(f"from_image: Expected 'superpixels' >= 1 (got {count})")
     try:
@@ -69,7 +70,7 @@ def _superpixels(pixels: Tensor, count: int, compactness: float) -> tuple[Tensor
         raise ImportError("Superpixels need scikit-image: 'pip install scikit-image'") from error
     height, width, channels = pixels.shape
     guide = pixels.numpy().clip(0.0, 1.0) if channels <= 4 else pixels.numpy()
-    if channels <= 4:  # color without alpha; gray as color, so that compactness means the same
+    if channels <= 4:  # color without alpha; gray as color, so that compactness has the same scale
         guide = guide[..., :3] if channels >= 3 else guide[..., :1].repeat(3, axis=-1)
     labels = slic(
         guide,
@@ -79,7 +80,7 @@ def _superpixels(pixels: Tensor, count: int, compactness: float) -> tuple[Tensor
         convert2lab=channels <= 4,
         start_label=0,
     )
-    _, index = np.unique(labels, return_inverse=True)  # without gaps
+    _, index = np.unique(labels, return_inverse=True)  # consecutive labels
     segment = torch.from_numpy(index.reshape(-1).astype(np.int64))
     size = segment.bincount().unsqueeze(1)
 
@@ -110,16 +111,15 @@ def from_image(
         image: A path, a PIL image, an array :math:`(H, W)` or :math:`(H, W, C)`, or a tensor
             :math:`(C, H, W)` or :math:`(H, W)`; uint8 and uint16 are scaled to [0, 1], floats
             stay as they are. It is never changed, nor is its memory shared.
-        mask: Which pixels to take, :math:`(H, W)` of type bool.
-        fraction: How many points to draw, relative to the number of pixels; 1 draws as many
-            points as there are pixels, at random positions too.
-        superpixels: About how many segments to make (SLIC); each is a point with the mean color
-            and the mean position of its pixels.
-        compactness: Of the superpixels: large values make them square.
-        generator: The random numbers of ``fraction``.
+        mask: Pixels to keep, :math:`(H, W)` of type bool.
+        fraction: Number of points to draw at random, relative to the number of pixels, in (0, 1].
+        superpixels: Approximate number of segments (SLIC); each is a point with the mean color and
+            the mean position of its pixels.
+        compactness: Compactness of SLIC: large values give square superpixels.
+        generator: Random number generator for ``fraction``.
 
     Returns:
-        ``x [N, C]``, ``pos [N, 2]`` as (x, y) in pixels with centres at integers, ``height`` and
+        ``x [N, C]``, ``pos [N, 2]`` as (x, y) in pixels with centers at integers, ``height`` and
         ``width``; with ``superpixels`` also ``superpixel_index [H * W]``, the point of each pixel.
 
     Example:
@@ -153,7 +153,7 @@ def _size(data: Data, name: str, given: int | None) -> int:
     value = given if given is not None else data.get(name)
     if value is None:
         expected = f"'{name}' in data or as an argument"
-        raise ValueError(f"to_image: Expected {expected} (data has {listed(data)})")
+        raise ValueError(f"to_image: Expected {expected} (data has {attribute_names(data)})")
     size = torch.as_tensor(value)
     if size.numel() != 1 or int(size) < 1:
         raise ValueError(f"to_image: Expected one '{name}' >= 1 (got {value}); unbatch first")
@@ -161,7 +161,7 @@ def _size(data: Data, name: str, given: int | None) -> int:
 
 
 def _scatter(values: Tensor, pos: Tensor, height: int, width: int, fill: float | str) -> Tensor:
-    """Mean of the values in each pixel [H * W, C]; differentiable in the values."""
+    """Average the values in each pixel [H * W, C]; differentiable in the values."""
     size = torch.tensor([width, height], device=pos.device)
     cell = (pos + 0.5).floor().long()
     outside = ((pos < -0.5) | (pos > size - 0.5) | ~torch.isfinite(pos)).any(dim=1)
@@ -199,18 +199,17 @@ def to_image(
 ) -> Any:
     r"""Scatters points back into an image.
 
-    A point belongs to the pixel that it lies in; several in one pixel are averaged. Superpixels
-    paint all of their pixels.
+    Points in one pixel are averaged; a superpixel fills all of its pixels.
 
     Args:
         data: Points with ``pos`` in pixels, as :func:`from_image` makes them. It is never changed.
-        path: Where to write, whole or not at all: 8 bits (``.png``, ``.jpg``, …) with values
-            clipped to [0, 1], or ``.npy``. Without it an object is returned.
+        path: Output file, written atomically: 8 bits (``.png``, ``.jpg``, …) with values clipped
+            to [0, 1], or ``.npy``. If ``None``, an object is returned.
         attr: The attribute that holds the values, :math:`(N, C)` or :math:`(N)`.
-        height: The image's height, if not that of ``data``.
-        width: The image's width, if not that of ``data``.
+        height: Image height; by default that of ``data``.
+        width: Image width; by default that of ``data``.
         fill: The value of pixels without a point, or ``"nearest"``.
-        kind: The object's kind: ``"numpy"`` :math:`(H, W, C)`, ``"tensor"``
+        kind: Type of the returned object: ``"numpy"`` :math:`(H, W, C)`, ``"tensor"``
             :math:`(C, H, W)` (differentiable in the values), or ``"pil"``.
 
     Example:
@@ -226,7 +225,9 @@ def to_image(
         raise ValueError(f"to_image: Expected 'fill' as a number or 'nearest' (got '{fill}')")
     for name in (attr, "pos"):
         if not isinstance(data.get(name), Tensor):
-            raise ValueError(f"to_image: Expected '{name}' in data (it has {listed(data)})")
+            raise ValueError(
+                f"to_image: Expected '{name}' in data (it has {attribute_names(data)})"
+            )
     rows, columns = _size(data, "height", height), _size(data, "width", width)
     values, pos = data[attr], data["pos"]
     values = values.unsqueeze(1) if values.dim() == 1 else values

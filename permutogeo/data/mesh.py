@@ -1,8 +1,9 @@
-"""Triangle meshes as :class:`~torch_geometric.data.Data`, and back."""
+"""Conversion between triangle meshes and :class:`~torch_geometric.data.Data`."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,22 +13,24 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from permutogeo.data import _convert, _obj, _ply
-from permutogeo.data._fields import (
+from permutogeo.data import convert
+from permutogeo.data.fields import (
     Fields,
     as_array,
     byte_colors,
     from_data,
+    string_attributes,
     to_data,
     unit_colors,
-    words_of,
 )
-from permutogeo.data._files import read_with, replacing, suffix_of
-from permutogeo.data._obj import read_obj, write_obj
-from permutogeo.data._off import read_off, write_off
-from permutogeo.data._open3d import is_open3d
-from permutogeo.data._ply import read_ply, write_ply
-from permutogeo.data._stl import read_stl, write_stl
+from permutogeo.data.files import read_file, replacing, suffix_of
+from permutogeo.data.formats import obj, ply
+from permutogeo.data.formats.obj import read_obj, write_obj
+from permutogeo.data.formats.off import read_off, write_off
+from permutogeo.data.formats.ply import read_ply, write_ply
+from permutogeo.data.formats.polygons import POLYGON_COUNT
+from permutogeo.data.formats.stl import read_stl, write_stl
+from permutogeo.data.open3d_loader import is_open3d
 
 
 def _read_glb(path: Path) -> Fields:
@@ -37,15 +40,15 @@ def _read_glb(path: Path) -> Fields:
     parts = list(scene.geometry.values())
     nodes = [scene.graph[name] for name in scene.graph.nodes_geometry]
     if len(parts) == len(nodes) == 1 and np.array_equal(nodes[0][0], np.eye(4)):
-        return _convert.from_trimesh(parts[0])  # joining parts would lose their normals
-    return _convert.from_trimesh(scene.to_mesh())
+        return convert.from_trimesh(parts[0])  # joining loses normals
+    return convert.from_trimesh(scene.to_mesh())
 
 
 def _write_glb(path: Path, fields: Fields) -> None:
     held = {k: v for k, v in fields.items() if k in ("pos", "face", "x", "normal", "uv")}
-    if "x" in held and byte_colors(held["x"]) is None:  # the format has colors of 8 bits
+    if "x" in held and byte_colors(held["x"]) is None:  # GLB has 8-bit colors
         del held["x"]
-    mesh = _convert.to_trimesh(held)
+    mesh = convert.to_trimesh(held)
     mesh.vertex_attributes.clear()
     path.write_bytes(mesh.export(file_type="glb", include_normals="normal" in held))
 
@@ -64,18 +67,18 @@ WRITERS: dict[str, Callable[[Path, Fields], None]] = {
     ".stl": write_stl,
     ".glb": _write_glb,
 }
-# What a format holds besides arrays.
-WORDS = {".obj": _obj.WORDS, ".ply": _ply.WORDS}
+# Attributes of a format that are lists of strings.
+_STRING_ATTRIBUTES = {".obj": obj.STRING_ATTRIBUTES, ".ply": ply.STRING_ATTRIBUTES}
 KINDS: dict[str, Callable[[Fields], Any]] = {
     "numpy": lambda fields: (fields["pos"], fields["face"]),
-    "trimesh": _convert.to_trimesh,
-    "open3d": _convert.to_open3d_legacy,
-    "open3d_tensor": _convert.to_open3d_tensor,
+    "trimesh": convert.to_trimesh,
+    "open3d": convert.to_open3d_legacy,
+    "open3d_tensor": convert.to_open3d_tensor,
 }
 
 
-def _rows_of_faces(face: Any) -> Any:
-    """Faces as ``[F, 3]``: NumPy has them so, a tensor follows PyG and has ``[3, F]``."""
+def _face_rows(face: Any) -> Any:
+    """Return faces as ``[F, 3]``; arrays have this shape, tensors follow PyG with ``[3, F]``."""
     array = as_array(face, "from_mesh", "face")
     if array.ndim != 2 or array.shape[0 if isinstance(face, Tensor) else 1] != 3:
         expected = "[3, F]" if isinstance(face, Tensor) else "[F, 3]"
@@ -84,23 +87,23 @@ def _rows_of_faces(face: Any) -> Any:
     return array.T if isinstance(face, Tensor) else array
 
 
-def _fields_of(source: Any, face: Any) -> tuple[Fields, str]:
+def _read_source(source: Any, face: Any) -> tuple[Fields, str]:
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         suffix = suffix_of(path, READERS)
         what = f"a mesh in the format {suffix[1:].upper()}"
-        return read_with(path, READERS[suffix], what), f"'{path}'"
+        return read_file(path, READERS[suffix], what), f"'{path}'"
     if is_open3d(source, "TriangleMesh", tensor=False):
-        return _convert.from_open3d_legacy(source), "from_mesh"
+        return convert.from_open3d_legacy(source), "from_mesh"
     if is_open3d(source, "TriangleMesh", tensor=True):
-        return _convert.from_open3d_tensor(source), "from_mesh"
+        return convert.from_open3d_tensor(source), "from_mesh"
     kind = type(source)
     if kind.__module__.startswith("trimesh.") and hasattr(source, "faces"):
-        return _convert.from_trimesh(source), "from_mesh"
+        return convert.from_trimesh(source), "from_mesh"
     if isinstance(source, (np.ndarray, Tensor)):
         if face is None:
             raise ValueError("from_mesh: Expected 'face' beside an array of vertices (got None)")
-        fields = {"pos": as_array(source, "from_mesh", "source"), "face": _rows_of_faces(face)}
+        fields = {"pos": as_array(source, "from_mesh", "source"), "face": _face_rows(face)}
         return fields, "from_mesh"
     raise TypeError(
         "from_mesh: Expected a path, an array or tensor of vertices, or a mesh of Open3D or "
@@ -119,28 +122,28 @@ def from_mesh(
 ) -> Data:
     r"""Turns a triangle mesh into :class:`~torch_geometric.data.Data`.
 
-    Polygons become triangles; vertices keep their order and their number. What is read is
-    checked: counts against the file's header, face indices, finite positions.
+    Polygons become triangles, with a warning; vertices keep their order and number. Counts in the
+    header of a file, face indices and finite positions are checked.
 
     Args:
         source: A path (``.ply``, ``.obj``, ``.off``, ``.stl``, ``.glb``), vertices
             :math:`(N, 3)`, an Open3D ``TriangleMesh`` (legacy or tensor) or a
-            ``trimesh.Trimesh``. It is never changed, nor is its memory shared.
-        face: With vertices, their triangles: an array :math:`(F, 3)` or a tensor
-            :math:`(3, F)`.
-        x: Values of the vertices, instead of the colors of ``source``.
-        normal: Normals of the vertices, instead of those of ``source``.
-        dtype: The type of positions and other floating attributes; ``None`` leaves each as the
-            source has it, and text as float64.
-        check: ``False`` takes positions that are not finite, faces that point nowhere and no faces
-            at all as they are: :class:`permutogeo.transforms.RepairMesh` mends that.
+            ``trimesh.Trimesh``. It is not changed, and no memory is shared.
+        face: Triangles if ``source`` is an array or tensor of vertices: an array :math:`(F, 3)` or
+            a tensor :math:`(3, F)`.
+        x: Vertex values, instead of the colors of ``source``.
+        normal: Vertex normals, instead of those of ``source``.
+        dtype: Type of positions and other floating-point attributes; ``None`` keeps the types of
+            the source, and float64 for text.
+        check: If ``False``, non-finite positions, face indices out of range and missing faces are
+            accepted; :class:`permutogeo.transforms.RepairMesh` removes them.
 
     Returns:
-        ``pos [N, 3]`` and ``face [3, F]``; where known ``x [N, 3]`` (colors in [0, 1]),
-        ``normal [N, 3]``, ``uv [N, 2]`` or ``face_uv [F, 3, 2]``, ``alpha [N]``, and every other
-        attribute of vertices under its own name, of faces as ``face_<name>``. Of an OBJ file also
-        ``face_material``, ``face_group``, ``face_object`` and ``face_smoothing``, which count in
-        the lists ``material_names`` and so on, and the list ``material_library``; of a PLY file
+        ``pos [N, 3]`` and ``face [3, F]``; if present ``x [N, 3]`` (colors in [0, 1]),
+        ``normal [N, 3]``, ``uv [N, 2]`` or ``face_uv [F, 3, 2]``, ``alpha [N]``, every other
+        vertex attribute under its own name and face attributes as ``face_<name>``. OBJ files also
+        give ``face_material``, ``face_group``, ``face_object`` and ``face_smoothing``, indices into
+        the lists ``material_names`` and so on, and the list ``material_library``; PLY files give
         the list ``texture_files``.
 
     Example:
@@ -150,7 +153,15 @@ def from_mesh(
         >>> from_mesh(vertices, np.array([[0, 1, 2]]))
         Data(pos=[3, 3], face=[3, 1])
     """
-    fields, origin = _fields_of(source, face)
+    fields, origin = _read_source(source, face)
+    polygons = fields.pop(POLYGON_COUNT, None)
+    if polygons is not None and len(fields["face"]) > polygons[0]:
+        warnings.warn(
+            f"{origin}: polygons were split into triangles (faces: {polygons[0]:,} before, "
+            f"{len(fields['face']):,} after)",
+            UserWarning,
+            stacklevel=2,
+        )
     for name, value in (("x", x), ("normal", normal)):
         if value is not None:
             array = as_array(value, "from_mesh", name)
@@ -163,16 +174,16 @@ def to_mesh(
 ) -> Any:
     r"""Turns :class:`~torch_geometric.data.Data` with ``pos`` and ``face`` into a mesh.
 
-    PLY files, trimesh and Open3D's tensor geometry hold every attribute of vertices and faces;
-    OBJ, GLB and Open3D's legacy meshes hold colors, normals and texture coordinates, OBJ materials
-    and groups too; OFF holds colors; STL holds the geometry, and ``face_attribute`` in 16 bits. A
-    file is written whole or not at all.
+    PLY files, trimesh and Open3D's tensor geometry hold all attributes of vertices and faces; OBJ,
+    GLB and Open3D's legacy meshes hold colors, normals and texture coordinates, OBJ also materials
+    and groups; OFF holds colors; STL holds the geometry, and ``face_attribute`` in 16 bits. Files
+    are written atomically.
 
     Args:
-        data: The mesh. It is never changed.
-        path: Where to write (``.ply``, ``.obj``, ``.off``, ``.stl``, ``.glb``). Without it an
-            object is returned.
-        kind: The object's kind: ``"trimesh"``, ``"open3d"``, ``"open3d_tensor"``, or
+        data: The mesh; it is not changed.
+        path: Output file (``.ply``, ``.obj``, ``.off``, ``.stl``, ``.glb``). If ``None``, an object
+            is returned.
+        kind: Type of the returned object: ``"trimesh"``, ``"open3d"``, ``"open3d_tensor"``, or
             ``"numpy"`` for the pair vertices :math:`(N, 3)`, faces :math:`(F, 3)`.
 
     Example:
@@ -190,7 +201,7 @@ def to_mesh(
         return KINDS[kind](fields)
     path = Path(path)
     suffix = suffix_of(path, WRITERS)
-    fields.update(words_of(data, WORDS.get(suffix, ())))
+    fields.update(string_attributes(data, _STRING_ATTRIBUTES.get(suffix, ())))
     with replacing(path) as temporary:
         WRITERS[suffix](temporary, fields)
     return path

@@ -1,4 +1,4 @@
-"""Point clouds as :class:`~torch_geometric.data.Data`, and back."""
+"""Conversion between point clouds and :class:`~torch_geometric.data.Data`."""
 
 from __future__ import annotations
 
@@ -12,61 +12,63 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from permutogeo.data import _convert, _text
-from permutogeo.data._fields import Fields, as_array, from_data, three_axes, to_data, unit_colors
-from permutogeo.data._files import read_with, replacing, suffix_of
-from permutogeo.data._obj import read_obj, write_obj
-from permutogeo.data._off import read_off, write_off
-from permutogeo.data._open3d import is_open3d
-from permutogeo.data._pcd import read_pcd, write_pcd
-from permutogeo.data._ply import read_ply, write_ply
+from permutogeo.data import convert
+from permutogeo.data.fields import Fields, as_array, from_data, pad_to_3d, to_data, unit_colors
+from permutogeo.data.files import read_file, replacing, suffix_of
+from permutogeo.data.formats.npy import array_to_fields, read_npy, read_npz, write_npy, write_npz
+from permutogeo.data.formats.obj import read_obj, write_obj
+from permutogeo.data.formats.off import read_off, write_off
+from permutogeo.data.formats.pcd import read_pcd, write_pcd
+from permutogeo.data.formats.ply import read_ply, write_ply
+from permutogeo.data.formats.xyz import EXTRA_ATTRIBUTE, read_xyz, write_xyz
+from permutogeo.data.open3d_loader import is_open3d
 
 READERS: dict[str, Callable[[Path], Fields]] = {
     ".ply": read_ply,
     ".obj": read_obj,
     ".off": read_off,
     ".pcd": read_pcd,
-    ".npy": _text.read_npy,
-    ".npz": _text.read_npz,
-    **dict.fromkeys(_text.MEANING, _text.read_xyz),
+    ".npy": read_npy,
+    ".npz": read_npz,
+    **dict.fromkeys(EXTRA_ATTRIBUTE, read_xyz),
 }
 WRITERS: dict[str, Callable[[Path, Fields], None]] = {
     ".ply": write_ply,
     ".obj": write_obj,
     ".off": write_off,
     ".pcd": write_pcd,
-    ".npy": _text.write_npy,
-    ".npz": _text.write_npz,
-    **dict.fromkeys(_text.MEANING, _text.write_xyz),
+    ".npy": write_npy,
+    ".npz": write_npz,
+    **dict.fromkeys(EXTRA_ATTRIBUTE, write_xyz),
 }
 KINDS: dict[str, Callable[[Fields], Any]] = {
     "numpy": lambda fields: fields["pos"],
-    "trimesh": _convert.to_trimesh_cloud,
-    "open3d": _convert.to_open3d_legacy,
-    "open3d_tensor": _convert.to_open3d_tensor,
+    "trimesh": convert.to_trimesh_cloud,
+    "open3d": convert.to_open3d_legacy,
+    "open3d_tensor": convert.to_open3d_tensor,
 }
 
 
-def _fields_of(source: Any, has_x: bool) -> tuple[Fields, str]:
+def _read_source(source: Any, has_x: bool) -> tuple[Fields, str]:
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         suffix = suffix_of(path, READERS)
         what = f"a point cloud in the format {suffix[1:].upper()}"
-        fields = read_with(path, READERS[suffix], what)
-        # A mesh file is read for its vertices.
+        fields = read_file(path, READERS[suffix], what)
+        # Only the vertices of a mesh file are kept.
         held = {k: v for k, v in fields.items() if not k.startswith("face") and v.dtype.kind != "U"}
         return held, f"'{path}'"
     if is_open3d(source, "PointCloud", tensor=False):
-        return _convert.from_open3d_legacy(source), "from_point_cloud"
+        return convert.from_open3d_legacy(source), "from_point_cloud"
     if is_open3d(source, "PointCloud", tensor=True):
-        return _convert.from_open3d_tensor(source), "from_point_cloud"
+        return convert.from_open3d_tensor(source), "from_point_cloud"
     kind = type(source)
     if kind.__module__.startswith("trimesh.") and kind.__name__ == "PointCloud":
-        return _convert.from_trimesh(source), "from_point_cloud"
+        return convert.from_trimesh(source), "from_point_cloud"
     if isinstance(source, (np.ndarray, Tensor)):
         array = as_array(source, "from_point_cloud", "source")
         try:
-            return _text.fields_of_array(array, wide=not has_x), "from_point_cloud"
+            return array_to_fields(array, wide=not has_x), "from_point_cloud"
         except ValueError as error:
             raise ValueError(f"from_point_cloud: {error}") from None
     raise TypeError(
@@ -90,19 +92,19 @@ def from_point_cloud(
         source: A path (``.ply``, ``.obj``, ``.off``, ``.pcd``, ``.xyz``, ``.xyzn``, ``.xyzrgb``,
             ``.txt``, ``.npy``, ``.npz``), points :math:`(N, 2)`, :math:`(N, 3)` or
             :math:`(N, 3 + C)` whose further columns become ``x``, an Open3D ``PointCloud``
-            (legacy or tensor) or a ``trimesh.PointCloud``. It is never changed, nor is its
-            memory shared.
-        x: Values of the points, instead of the colors of ``source``.
-        normal: Normals of the points, instead of those of ``source``.
-        drop_invalid: Leave out points with NaN or infinite coordinates (depth cameras mark
-            missing returns so); by default they are an error.
-        dtype: The type of positions and other floating attributes; ``None`` leaves each as the
-            source has it, and text as float64.
-        check: ``False`` takes positions that are not finite as they are:
+            (legacy or tensor) or a ``trimesh.PointCloud``. It is not changed, and no memory
+            is shared.
+        x: Point values, instead of the colors of ``source``.
+        normal: Point normals, instead of those of ``source``.
+        drop_invalid: Drop points with NaN or infinite coordinates, as depth cameras write for
+            missing returns; by default they are an error.
+        dtype: Type of positions and other floating-point attributes; ``None`` keeps the types of
+            the source, and float64 for text.
+        check: If ``False``, non-finite positions are accepted;
             :class:`permutogeo.transforms.RepairMesh` drops them with a warning.
 
     Returns:
-        ``pos [N, 2|3]``; where known ``x [N, C]`` (colors in [0, 1]), ``normal [N, 3]`` and every
+        ``pos [N, 2|3]``; if present ``x [N, C]`` (colors in [0, 1]), ``normal [N, 3]`` and every
         other attribute under its own name.
 
     Example:
@@ -111,14 +113,14 @@ def from_point_cloud(
         >>> from_point_cloud(torch.rand(100, 3), x=torch.rand(100, 1))
         Data(pos=[100, 3], x=[100, 1])
     """
-    fields, origin = _fields_of(source, x is not None)
+    fields, origin = _read_source(source, x is not None)
     for name, value in (("x", x), ("normal", normal)):
         if value is not None:
             array = as_array(value, "from_point_cloud", name)
             fields[name] = unit_colors(array) if array.dtype == np.uint8 else array
     if drop_invalid and fields["pos"].dtype.kind == "f" and fields["pos"].ndim == 2:
         valid = np.asarray(np.isfinite(fields["pos"]).all(axis=1))
-        # Attributes of another length are left for the check that names them.
+        # Attributes of another length are refused by the check below.
         fields = {k: v[valid] if len(v) == len(valid) else v for k, v in fields.items()}
     return to_data(fields, origin, dtype, dims=(2, 3), check=check)
 
@@ -128,15 +130,15 @@ def to_point_cloud(
 ) -> Any:
     r"""Turns :class:`~torch_geometric.data.Data` with ``pos`` into a point cloud.
 
-    PLY, PCD, NPZ and Open3D's tensor geometry hold every attribute of the points; Open3D's
-    legacy clouds hold normals and colors. ``.xyz``, ``.txt`` and ``.npy`` hold ``pos`` and ``x``,
-    ``.obj`` and ``.off`` ``pos`` and colors, ``.xyzn`` ``pos`` and ``normal``. A file is written
-    whole or not at all.
+    PLY, PCD, NPZ and Open3D's tensor geometry hold all point attributes; Open3D's legacy clouds
+    hold normals and colors. ``.xyz``, ``.txt`` and ``.npy`` hold ``pos`` and ``x``,
+    ``.obj`` and ``.off`` ``pos`` and colors, ``.xyzn`` ``pos`` and ``normal``. Files are written
+    atomically.
 
     Args:
-        data: The points. It is never changed.
-        path: Where to write. Without it an object is returned.
-        kind: The object's kind: ``"open3d"``, ``"open3d_tensor"``, ``"trimesh"``, or
+        data: The points; it is not changed.
+        path: Output file. If ``None``, an object is returned.
+        kind: Type of the returned object: ``"open3d"``, ``"open3d_tensor"``, ``"trimesh"``, or
             ``"numpy"`` for the positions.
 
     Example:
@@ -150,7 +152,7 @@ def to_point_cloud(
     fields = from_data(data, "to_point_cloud", dims=(2, 3))
     if path is None:
         if kind != "numpy":
-            fields["pos"] = three_axes(fields["pos"])
+            fields["pos"] = pad_to_3d(fields["pos"])
         return KINDS[kind](fields)
     path = Path(path)
     writer = WRITERS[suffix_of(path, WRITERS)]

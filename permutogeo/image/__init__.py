@@ -1,7 +1,7 @@
-"""What is done to images, where a pixel is a point of position and color.
+"""Filters and segmentation of images, whose pixels are points of position and color.
 
 Arrays are ``[H, W]`` or ``[H, W, C]``, tensors ``[C, H, W]`` or ``[B, C, H, W]``, of uint8 or
-float; what comes back has the kind, shape and type of what went in. Pixel centres lie at integers.
+float; results have the kind, layout and type of the input. Pixel centers lie at integers.
 """
 
 from permutogeo.image.bilateral import bilateral_filter

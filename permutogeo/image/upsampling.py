@@ -1,39 +1,68 @@
-"""Joint bilateral upsampling of images."""
+"""Joint bilateral upsampling."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from permutogeo.image._arrays import _from_float, channels_last, check_finite
-from permutogeo.image._windows import features, filter_sums
+from permutogeo.functional import block_means, fill_unreached, upsampling_factor
+from permutogeo.image.arrays import (
+    Image,
+    check_bandwidths,
+    check_pixels,
+    locate_bad_pixels,
+    restore_layout,
+    to_channels_last,
+)
+from permutogeo.image.windows import filter_sums, pixel_features
+from permutogeo.lattice.normalization import divide_by_mass
+
+# Default bandwidths: of positions in small pixels, of colors of 255.
+_COLOR_SIGMAS = (4.0, 6.0)
+_RESIDUAL_SIGMAS = (0.4, 24.0)
 
 
 def joint_bilateral_upsample(
-    image: np.ndarray | Tensor,
-    guide: np.ndarray | Tensor,
-    sigma_pos: float,
-    sigma_color: float,
-) -> np.ndarray | Tensor:
-    r"""Enlarge an image so that it follows the edges of a larger one, after `"Joint Bilateral
-    Upsampling" <https://doi.org/10.1145/1276377.1276497>`_.
+    image: Image,
+    guide: Image,
+    sigma_pos: float | None = None,
+    sigma_color: float | None = None,
+    residual: bool | None = None,
+) -> Image:
+    r"""Upsample an image along the edges of a larger one, after `"Joint Bilateral Upsampling"
+    <https://doi.org/10.1145/1276377.1276497>`_.
 
-    Each pixel of the result is the mean of those of the small image, weighted by how near they are
-    in position and in the colors of the guide. A small pixel has the mean color of the block of
-    :math:`f \times f` pixels of the guide that it covers, and lies in the middle of it: pixel
-    :math:`i` at :math:`(i + 1/2) f - 1/2`. Where nothing is that near, the bandwidths are doubled
-    until something is: every pixel has a value. For a learned filter see
-    :class:`permutogeo.nn.JointBilateralUpsample`.
+    .. math::
+        \mathbf{x}^{\prime}_i = \frac{1}{n_i} \sum_j \exp \left( - \frac{|\mathbf{p}_i -
+        \mathbf{p}_j|^2}{2 \sigma_p^2} - \frac{|\mathbf{g}_i - \mathbf{g}_j|^2}{2 \sigma_c^2}
+        \right) \mathbf{x}_j
 
-    Large images are filtered in windows, in memory that does not grow with them.
+    where :math:`j` runs over the pixels of the small image, :math:`\mathbf{p}` are positions,
+    :math:`\mathbf{g}` colors of the guide and :math:`n_i` is the sum of the weights. The position
+    and color of a small pixel are the means over the block of :math:`f \times f` pixels of the
+    guide that it covers: pixel :math:`j` lies at :math:`(j + 1/2) f - 1/2`. Output pixels that no
+    small pixel reaches are filtered again with doubled bandwidths, until all are reached. For a
+    learned filter see :class:`permutogeo.nn.JointBilateralUpsample`.
+
+    A weighted mean flattens values that vary within surfaces, such as depth. With
+    ``residual=True``, the output is the bilinear interpolation plus the filtered difference between
+    the image and the block means of that interpolation. It follows slopes, and the guide sharpens
+    the edges. The output stays in the range of the image.
+
+    Large images are filtered in windows, with bounded memory.
 
     Args:
-        image: The small image, of any number of channels: colors, depth, labels' scores.
-        guide: The large image, gray, in color or of any features: :math:`f` times as high and as
-            wide for a whole number :math:`f`; the last blocks may be cut off.
-        sigma_pos: Standard deviation in pixels of the guide; about :math:`4 f` serves well.
-        sigma_color: Standard deviation in the units of the guide: 0 to 255 if it is uint8.
+        image: The small image, with any number of channels: colors, depth, scores of labels.
+        guide: The large image, with any number of channels, :math:`f` times as high and wide for an
+            integer :math:`f`; the last blocks may be cut off.
+        sigma_pos: Bandwidth of positions in pixels of the guide; by default :math:`4 f`, or
+            :math:`0.4 f` with ``residual=True``.
+        sigma_color: Bandwidth of colors in the units of the guide, 0 to 255 if it is uint8 and 0 to
+            1 otherwise; by default 6 of 255, or 24 of 255 with ``residual=True``.
+        residual: Filter the difference from the bilinear interpolation. By default, if the image
+            has a single channel and no bandwidth is given.
 
     Shapes:
         - image: arrays :math:`(h, w)` or :math:`(h, w, C)`, tensors :math:`(C, h, w)` or
@@ -46,42 +75,57 @@ def joint_bilateral_upsample(
 
         >>> depth = np.random.default_rng(0).random((8, 12))
         >>> photo = np.zeros((32, 48, 3), np.uint8)
+        >>> joint_bilateral_upsample(depth, photo).shape
+        (32, 48)
         >>> joint_bilateral_upsample(depth, photo, sigma_pos=16, sigma_color=10).shape
         (32, 48)
     """
-    # Only here: the other filters of images need no layers.
-    from permutogeo.nn._upsampling import factor_of
-
-    for name, sigma in (("sigma_pos", sigma_pos), ("sigma_color", sigma_color)):
-        if not 0 < sigma < float("inf"):
-            raise ValueError(f"Expected '{name}' greater than 0 (got {sigma})")
-    values, _ = channels_last("image", image)
-    colors, _ = channels_last("guide", guide)
+    values = to_channels_last("image", image)
+    colors = to_channels_last("guide", guide)
     if len(values) != len(colors) or values.device != colors.device:
         raise ValueError(
             f"Expected a 'guide' for each of {len(values)} images, on {values.device} "
             f"(got {len(colors)} on {colors.device})"
         )
-    factor = factor_of(values.shape[1:3], colors.shape[1:3])
-    check_finite("image", values)
-    check_finite("guide", colors)
-    sigmas = (float(sigma_pos), float(sigma_color))
-    parts = [_upsampled(x, y, sigmas, factor) for x, y in zip(values, colors, strict=True)]
+    factor = upsampling_factor(values.shape[1:3], colors.shape[1:3])
+    if residual is None:
+        residual = values.shape[3] == 1 and sigma_pos is None and sigma_color is None
+    defaults = _RESIDUAL_SIGMAS if residual else _COLOR_SIGMAS
+    scale = 1.0 if guide.dtype in (torch.uint8, np.uint8) else 1 / 255
+    sigmas = check_bandwidths(
+        defaults[0] * factor if sigma_pos is None else sigma_pos,
+        defaults[1] * scale if sigma_color is None else sigma_color,
+    )
+    check_pixels("image", values)
+    upsample = _upsample_residual if residual else _upsample
+    with locate_bad_pixels(guide=colors):
+        large = [upsample(x, y, sigmas, factor) for x, y in zip(values, colors, strict=True)]
     empty = values.new_empty(0, *colors.shape[1:3], values.shape[3])
-    return _like(image, torch.stack(parts) if parts else empty)
+    return restore_layout(torch.stack(large) if large else empty, image)
 
 
-def _upsampled(values: Tensor, guide: Tensor, sigmas: tuple[float, float], factor: int) -> Tensor:
-    """One image ``[h, w, C]`` at the size of its guide, ``[H, W, C]``."""
-    from permutogeo.nn._upsampling import block_means, fill_unreached
+def _upsample_residual(
+    values: Tensor, guide: Tensor, sigmas: tuple[float, float], factor: int
+) -> Tensor:
+    """Upsample one image bilinearly, and add the upsampled residual of that."""
+    height, width = guide.shape[:2]
+    base = functional.interpolate(
+        values.movedim(-1, 0)[None], scale_factor=factor, mode="bilinear", align_corners=False
+    )
+    base = base[0, :, :height, :width].movedim(0, -1)
+    rest = values - block_means(base[None], factor)[0]
+    out = base + _upsample(rest, guide, sigmas, factor)
+    return out.clamp(values.min(), values.max())
 
+
+def _upsample(values: Tensor, guide: Tensor, sigmas: tuple[float, float], factor: int) -> Tensor:
+    """Upsample one image ``[h, w, C]`` to the size of its guide, ``[H, W, C]``."""
     height, width = guide.shape[:2]
     whole = (slice(0, height), slice(0, width))
-    coarse = block_means(features(guide, whole, sigmas)[None], factor)[0]
+    coarse = block_means(pixel_features(guide, whole, sigmas)[None], factor)[0]
     sums = filter_sums(values, guide, sigmas, factor, coarse).flatten(0, 1)
     reached = sums[:, -1] > 0
-    # Not 0 / 0 where nothing reaches, whose gradient would be NaN.
-    out = sums[:, :-1] / torch.where(reached, sums[:, -1], 1).unsqueeze(1)
+    out = divide_by_mass(sums)
     missing = (~reached).nonzero()[:, 0]
     if len(missing):
         pos = torch.stack([missing % width, missing // width], 1).to(guide.dtype)
@@ -91,12 +135,3 @@ def _upsampled(values: Tensor, guide: Tensor, sigmas: tuple[float, float], facto
         filled = fill_unreached(out[missing], none, x, (coarse.flatten(0, 1), feature))
         out = out.index_put((missing,), filled)
     return out.view(height, width, -1)
-
-
-def _like(image: np.ndarray | Tensor, large: Tensor) -> np.ndarray | Tensor:
-    """Floats ``[B, H, W, C]`` in the kind and type of the image."""
-    if isinstance(image, np.ndarray):
-        large = _from_float(large[0], torch.from_numpy(np.empty(0, image.dtype)).dtype)
-        return large[:, :, 0].numpy() if image.ndim == 2 else large.numpy()
-    large = _from_float(large, image.dtype).movedim(-1, -3)
-    return large if image.dim() == 4 else large[0]

@@ -1,4 +1,4 @@
-"""Networks on the lattice, each in a page, called ``(x, feature, batch=None)``.
+"""Networks on the lattice, called ``(x, feature, batch=None)``.
 
 >>> import torch
 >>> from permutogeo.models import LatticeUNet
@@ -12,7 +12,6 @@ from permutogeo.models.bnn_deepcnet import BNNDeepCNet
 from permutogeo.models.bnn_lenet import BNNLeNet
 from permutogeo.models.lattice_cnet import LatticeCNet
 from permutogeo.models.lattice_unet import LatticeUNet
-from permutogeo.models.mesh_denoiser import MeshDenoiser
 from permutogeo.models.splat_net import SplatNet
 
 __all__ = [
@@ -21,6 +20,5 @@ __all__ = [
     "BilateralNet",
     "LatticeCNet",
     "LatticeUNet",
-    "MeshDenoiser",
     "SplatNet",
 ]

@@ -1,4 +1,4 @@
-"""A stack of bilateral convolutions."""
+"""Bilateral neural network."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
-from permutogeo.models._model import PointModel
-from permutogeo.models._pretrained import Pretrained
+from permutogeo.checks import check_integer, fail
+from permutogeo.models.base import PointModel
 from permutogeo.nn import BilateralConv
-from permutogeo.nn._check import check_count, fail
+from permutogeo.weights.pretrained import Pretrained
 
 
 class BilateralNet(Pretrained, PointModel):
@@ -25,25 +25,26 @@ class BilateralNet(Pretrained, PointModel):
         \mathbf{X}^{(l + 1)} = \textrm{ReLU} \left( \textrm{BatchNorm} \left(
         \textrm{BilateralConv}(\mathbf{X}^{(l)}) + \mathbf{X}^{(l)} \mathbf{W}^{(l)} \right) \right)
 
-    The linear term keeps what is a point's own, which the way over the lattice would smooth. A
-    linear layer on the outputs of all layers predicts. With ``plain=True``, it is the network of
-    the paper's own experiments: the convolutions alone, with a ReLU in between, the last of which
-    predicts. ``from_pretrained("tiles")`` finds the tile in each image of
-    :class:`permutogeo.datasets.Tiles`, from colors over ``(x / 20, y / 20, 10 r, 10 g, 10 b)``.
+    where :math:`\mathbf{W}^{(l)}` is a linear layer that preserves the detail of each point, which
+    the lattice smooths. A linear layer on the concatenated outputs of all layers predicts. With
+    ``plain=True``, the network is that of the paper's experiments: bilateral convolutions with ReLU
+    in between, the last of which predicts. ``from_pretrained("tiles")`` finds the tile in the
+    images of :class:`permutogeo.datasets.Tiles`, from colors and the features ``(x / 20, y / 20, 10
+    r, 10 g, 10 b)``.
 
     Args:
-        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
+        in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
         hidden_channels: Size of each hidden sample, or one for each hidden layer.
         out_channels: Size of each output sample.
-        dim: Number of features of a point.
+        dim: Feature dimension :math:`d`.
         num_layers: Number of bilateral convolutions.
-        radius: Size of their neighborhoods.
-        normalize: Their normalization, see :class:`permutogeo.nn.BilateralConv`.
-        init: How their filters start.
-        dropout: Probability to drop a hidden value before the prediction.
-        plain: Only the convolutions, without linear terms and norms.
-        filler: Standard deviation of normal weights that filters of a plain network start with, in
-            place of ``init``; the paper's authors have 0.001.
+        radius: Stencil radius.
+        normalize: Normalization, see :class:`permutogeo.nn.BilateralConv`.
+        init: Initialization, see :class:`permutogeo.nn.BilateralConv`.
+        dropout: Dropout probability before the prediction.
+        plain: If ``True``, there are no linear layers and norms.
+        filler: Standard deviation of normally distributed initial filters of a plain network,
+            instead of ``init``; 0.001 in the authors' code.
 
     Shapes:
         - x: :math:`(N, C_{in})`
@@ -88,7 +89,7 @@ class BilateralNet(Pretrained, PointModel):
             expected = f"'hidden_channels' of {num_layers - plain} sizes, one for each hidden layer"
             fail(self, f"Expected {expected} (got {widths})")
         for width in widths:
-            check_count(self, "hidden_channels", width)
+            check_integer(self, "hidden_channels", width)
         if plain and in_channels == -1:
             fail(self, "Expected 'in_channels' of 1 or more with plain=True (got -1)")
         if isinstance(hidden_channels, Sequence):
@@ -110,7 +111,7 @@ class BilateralNet(Pretrained, PointModel):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Start all layers anew."""
+        """Resets all learnable parameters."""
         super().reset_parameters()
         if self.plain and self.filler is not None:
             for conv in self.convs:
@@ -122,10 +123,10 @@ class BilateralNet(Pretrained, PointModel):
 
         Args:
             x: Values at the points.
-            feature: Coordinates of the points, divided by their bandwidths.
-            batch: Graph of each point; graphs do not mix.
+            feature: Features of the points, divided by their bandwidths.
+            batch: Graph of each point. Points of different graphs do not interact.
         """
-        lattice = self.lay(x, feature, batch)
+        lattice = self.build_lattice(x, feature, batch)
         if self.predict is None:
             for conv in self.convs[:-1]:
                 x = conv(x, feature, batch, lattice).relu()
@@ -142,5 +143,5 @@ class BilateralNet(Pretrained, PointModel):
 
 
 def _sizes(channels: int | Sequence[int], count: int) -> list[int]:
-    """One size for each hidden layer."""
+    """Return the size of each hidden layer."""
     return list(channels) if isinstance(channels, Sequence) else [channels] * count

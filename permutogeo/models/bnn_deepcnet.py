@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from permutogeo.models._grid_net import GridNet
-from permutogeo.nn._check import check_count
+from permutogeo.checks import check_integer
+from permutogeo.models.grid_net import GridNet
 
 
 class BNNDeepCNet(GridNet):
@@ -11,9 +11,9 @@ class BNNDeepCNet(GridNet):
     bilateral convolution, from the `"Learning Sparse High Dimensional Filters: Image Filtering,
     Dense CRFs and Bilateral Neural Networks" <https://arxiv.org/abs/1503.04949>`_ paper.
 
-    DeepCNet(l, k) reads a grid of :math:`3 \cdot 2^l` points a side with :math:`l + 1`
-    convolutions, of :math:`k, 2 k, \ldots` channels, and halves the grid after each but the last.
-    The first, here, takes values at points anywhere, as ink, and its result is read on the grid.
+    DeepCNet(l, k) has :math:`l + 1` convolutions of :math:`k, 2 k, \ldots` channels on a grid of
+    :math:`3 \cdot 2^l` points a side, with max pooling after each but the last. Here, the first is
+    a bilateral convolution from sparse points, such as ink, to the grid.
 
     Args:
         in_channels: Size of each input sample.
@@ -21,10 +21,10 @@ class BNNDeepCNet(GridNet):
         extent: Features lie in [0, extent].
         depth: Number of poolings :math:`l`.
         hidden_channels: Channels of the first layer :math:`k`.
-        radius: Size of the first layer's neighborhood.
-        normalize: Of the first layer, see :class:`permutogeo.nn.BilateralConv`. ``"before"`` keeps
-            what ``"after"`` would divide out of ink that is 1 everywhere: where it lies.
-        dropout: Probability to drop a value before the prediction.
+        radius: Stencil radius of the first layer.
+        normalize: Normalization of the first layer, see :class:`permutogeo.nn.BilateralConv`. For
+            ink of constant value, ``"after"`` would divide out its density; ``"before"`` does not.
+        dropout: Dropout probability before the prediction.
 
     Shapes:
         - x: :math:`(N, C_{in})`
@@ -55,8 +55,8 @@ class BNNDeepCNet(GridNet):
         normalize: str | None = "before",
         dropout: float = 0.0,
     ):
-        check_count(self, "depth", depth)
-        check_count(self, "hidden_channels", hidden_channels)
+        check_integer(self, "depth", depth)
+        check_integer(self, "hidden_channels", hidden_channels)
         kernels, pools = [3, *[2] * depth], [*[2] * depth, 1]
         widths = [hidden_channels * (level + 1) for level in range(depth + 1)]
         layers = list(zip(widths, kernels, pools, strict=True))

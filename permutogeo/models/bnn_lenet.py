@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from permutogeo.models._grid_net import GridNet
-from permutogeo.nn._check import check_choice
+from permutogeo.checks import check_choice
+from permutogeo.models.grid_net import GridNet
 
-# Channels, kernel and pooling of each layer, by the side of the grid.
+# Channels, kernel size and pooling of each layer, by the side of the grid.
 _LAYERS = {
     28: ((20, 5, 2), (50, 5, 2), (500, 4, 1)),
     96: ((8, 5, 4), (24, 6, 3), (100, 6, 1)),
@@ -19,22 +19,22 @@ class BNNLeNet(GridNet):
     Dimensional Filters: Image Filtering, Dense CRFs and Bilateral Neural Networks"
     <https://arxiv.org/abs/1503.04949>`_ paper.
 
-    The first layer takes values at points anywhere, as ink or as samples, and its result is read on
-    the regular grid that the spatial layers after it expect. With ``side=96``, they are those of
-    LeNet-7 (`LeCun et al., 2004 <https://doi.org/10.1109/CVPR.2004.1315150>`_), with ``side=28``
-    those of LeNet (`LeCun et al., 1998 <https://doi.org/10.1109/5.726791>`_) in the sizes of Caffe;
-    both with maxima as pooling and ReLU. ``from_pretrained("assamese")`` recognizes the characters
-    of :class:`permutogeo.datasets.Assamese`, cropped, from their ink over ``pos * 20 / 95``.
+    The first layer is a bilateral convolution from sparse points, such as ink or samples, to the
+    regular grid of the following layers. With ``side=96``, these are the layers of LeNet-7 (`LeCun
+    et al., 2004 <https://doi.org/10.1109/CVPR.2004.1315150>`_), with ``side=28`` those of LeNet
+    (`LeCun et al., 1998 <https://doi.org/10.1109/5.726791>`_) in the sizes of Caffe, with max
+    pooling and ReLU. ``from_pretrained("assamese")`` recognizes the cropped characters of
+    :class:`permutogeo.datasets.Assamese`, from ink with the features ``pos * 20 / 95``.
 
     Args:
         in_channels: Size of each input sample.
         out_channels: Number of classes.
-        extent: Features lie in [0, extent]; the paper has 20 for characters.
+        extent: Features lie in [0, extent]; 20 for characters in the paper.
         side: 96 for characters, 28 for digits.
-        radius: Size of the first layer's neighborhood.
-        normalize: Of the first layer, see :class:`permutogeo.nn.BilateralConv`. ``"before"`` keeps
-            what ``"after"`` would divide out of ink that is 1 everywhere: where it lies.
-        dropout: Probability to drop a value before the prediction.
+        radius: Stencil radius of the first layer.
+        normalize: Normalization of the first layer, see :class:`permutogeo.nn.BilateralConv`. For
+            ink of constant value, ``"after"`` would divide out its density; ``"before"`` does not.
+        dropout: Dropout probability before the prediction.
 
     Shapes:
         - x: :math:`(N, C_{in})`

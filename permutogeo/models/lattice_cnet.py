@@ -1,4 +1,4 @@
-"""A network for sparse drawings that never leaves the lattice."""
+"""DeepCNet on the lattice."""
 
 from __future__ import annotations
 
@@ -8,36 +8,35 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import Linear
 
-from permutogeo.models._block import LatticeBlock, splat_mean
-from permutogeo.models._model import PointModel
-from permutogeo.models._pretrained import Pretrained
+from permutogeo.checks import check_integer, fail
+from permutogeo.models.base import LatticeBlock, PointModel, splat_mean
 from permutogeo.nn import LatticePool
-from permutogeo.nn._check import check_count, fail
+from permutogeo.weights.pretrained import Pretrained
 
 
 class LatticeCNet(Pretrained, PointModel):
-    r"""DeepCNet (`Graham, 2014 <https://arxiv.org/abs/1409.6070>`_) on the lattice: input that is
-    sparse stays sparse from the first layer to the last.
+    r"""DeepCNet (`Graham, 2014 <https://arxiv.org/abs/1409.6070>`_) on the lattice, where sparse
+    input stays sparse in all layers.
 
     Values are splatted (each vertex takes the weighted mean of its points), convolved with
     :math:`k, 2k, 3k, \ldots` channels, and pooled to lattices of half, a quarter, … of the
-    resolution. The last level is read at a few points of a grid that the features span, which a
-    linear layer predicts from: unlike a mean over vertices, they tell where things are. Only
-    vertices near points exist, and nothing is computed elsewhere. ``from_pretrained("assamese")``
-    recognizes the characters of :class:`permutogeo.datasets.Assamese`, cropped, from their ink over
-    ``pos * 48 / 95``, and ``from_pretrained("digits")`` those of
-    :class:`permutogeo.datasets.SparseMNIST`, from samples over ``pos * 20 / 27``.
+    resolution. The last level is sliced at a small regular grid in feature space, and a linear
+    layer predicts from its values; unlike a global mean, this preserves positions.
+    ``from_pretrained("assamese")`` recognizes the cropped characters of
+    :class:`permutogeo.datasets.Assamese`, from ink with the features ``pos * 48 / 95``, and
+    ``from_pretrained("digits")`` the digits of :class:`permutogeo.datasets.SparseMNIST`, from
+    samples with the features ``pos * 20 / 27``.
 
     Args:
-        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
+        in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
         hidden_channels: Size of each hidden sample on the finest level, :math:`k`.
         out_channels: Number of classes.
-        dim: Number of features of a point.
+        dim: Feature dimension :math:`d`.
         extent: Features lie in [0, extent].
         num_layers: Number of convolutions on each level.
         depth: Number of poolings.
-        read: Points of the last grid along each axis.
-        dropout: Probability to drop a value before the prediction.
+        read: Points of the output grid along each axis.
+        dropout: Dropout probability before the prediction.
 
     Shapes:
         - x: :math:`(N, C_{in})`
@@ -76,8 +75,8 @@ class LatticeCNet(Pretrained, PointModel):
         dropout: float = 0.0,
     ):
         super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers)
-        check_count(self, "depth", depth, 0)
-        check_count(self, "read", read)
+        check_integer(self, "depth", depth, 0)
+        check_integer(self, "read", read)
         if not extent > 0:
             fail(self, f"Expected 'extent' above 0 (got {extent})")
         self.extent, self.depth, self.read, self.dropout = extent, depth, read, dropout
@@ -98,10 +97,10 @@ class LatticeCNet(Pretrained, PointModel):
 
         Args:
             x: Values at the points.
-            feature: Coordinates of the points, divided by their bandwidths, in [0, extent].
-            batch: Graph of each point; graphs do not mix.
+            feature: Features of the points, divided by their bandwidths, in [0, extent].
+            batch: Graph of each point. Points of different graphs do not interact.
         """
-        lattice = self.lay(x, feature, batch)
+        lattice = self.build_lattice(x, feature, batch)
         values = splat_mean(lattice, x)
         for level, block in enumerate(self.blocks):
             if level > 0:

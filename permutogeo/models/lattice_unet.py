@@ -1,4 +1,4 @@
-"""A U-Net that stays on the lattice."""
+"""U-Net on the lattice."""
 
 from __future__ import annotations
 
@@ -8,33 +8,32 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MLP, global_max_pool, global_mean_pool
 
+from permutogeo.checks import check_choice, check_integer
 from permutogeo.lattice import Lattice
-from permutogeo.models._block import LatticeBlock, splat_mean
-from permutogeo.models._model import PointModel
+from permutogeo.models.base import LatticeBlock, PointModel, splat_mean
 from permutogeo.nn import LatticePool, LatticeUnpool
-from permutogeo.nn._check import check_choice, check_count
 
 
 class LatticeUNet(PointModel):
     r"""A U-Net on the lattice, after the `"LatticeNet: Fast Point Cloud Segmentation Using
     Permutohedral Lattices" <https://arxiv.org/abs/1912.05905>`_ paper.
 
-    A layer on the points lifts their values, which are splatted (each vertex takes the weighted
-    mean of its points), convolved, and pooled to lattices of half, a quarter, … of the resolution
-    with twice, four times, … the channels. With ``task="point"``, they return level by level, each
-    beside what left it, are sliced, and predict together with the lifted values. With
-    ``task="graph"``, the mean and the maximum of each level over a graph predict for the graph.
+    An MLP lifts the values at the points. They are splatted (each vertex takes the weighted mean of
+    its points), convolved, and pooled to lattices of half, a quarter, … of the resolution with
+    twice, four times, … the channels. With ``task="point"``, values are unpooled level by level
+    with skip connections and sliced, and an MLP predicts from them and the lifted values. With
+    ``task="graph"``, an MLP predicts from the mean and maximum of each level over a graph.
 
     Args:
-        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
+        in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
         hidden_channels: Size of each hidden sample on the finest level.
         out_channels: Size of each output sample.
-        dim: Number of features of a point.
-        num_layers: Number of convolutions on each level, on the way down and on the way up.
+        dim: Feature dimension :math:`d`.
+        num_layers: Number of convolutions on each level of the encoder and of the decoder.
         depth: Number of poolings.
         task: ``"point"`` or ``"graph"``.
-        pool: How values are pooled, see :class:`permutogeo.nn.LatticePool`.
-        dropout: Probability to drop a hidden value before the prediction.
+        pool: Pooling, see :class:`permutogeo.nn.LatticePool`.
+        dropout: Dropout probability before the prediction.
 
     Shapes:
         - x: :math:`(N, C_{in})`
@@ -65,7 +64,7 @@ class LatticeUNet(PointModel):
         dropout: float = 0.0,
     ):
         super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers)
-        check_count(self, "depth", depth, 0)
+        check_integer(self, "depth", depth, 0)
         check_choice(self, "task", task, ("point", "graph"))
         self.depth = depth
         self.task = task
@@ -94,10 +93,10 @@ class LatticeUNet(PointModel):
 
         Args:
             x: Values at the points.
-            feature: Coordinates of the points, divided by their bandwidths.
-            batch: Graph of each point; graphs do not mix.
+            feature: Features of the points, divided by their bandwidths.
+            batch: Graph of each point. Points of different graphs do not interact.
         """
-        lattice = self.lay(x, feature, batch)
+        lattice = self.build_lattice(x, feature, batch)
         x = self.lift(x)
         levels, maps = [(splat_mean(lattice, x), lattice)], []
         for level, block in enumerate(self.downs):
@@ -108,7 +107,7 @@ class LatticeUNet(PointModel):
                 levels.append((values, lattice))
             levels[-1] = (block(values, lattice), lattice)
         if self.task == "graph":
-            return self.predict(torch.cat([_read_out(*level) for level in levels], 1))
+            return self.predict(torch.cat([_readout(*level) for level in levels], 1))
         values, coarse = levels.pop()
         for level in reversed(range(self.depth)):
             skip, lattice = levels.pop()
@@ -120,7 +119,7 @@ class LatticeUNet(PointModel):
         return {"depth": self.depth, "task": self.task}
 
 
-def _read_out(values: Tensor, lattice: Lattice) -> Tensor:
-    """Mean and maximum over the vertices of each graph."""
+def _readout(values: Tensor, lattice: Lattice) -> Tensor:
+    """Return mean and maximum over the vertices of each graph, ``[B, 2 C]``."""
     graph = lattice.vertex_batch
     return torch.cat([global_mean_pool(values, graph), global_max_pool(values, graph)], 1)

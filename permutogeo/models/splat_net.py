@@ -1,4 +1,4 @@
-"""Bilateral convolutions at several scales side by side."""
+"""SPLATNet."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
-from permutogeo.models._model import PointModel
+from permutogeo.checks import fail
+from permutogeo.models.base import PointModel
 from permutogeo.nn import BilateralConv
-from permutogeo.nn._check import fail
 
 
 class SplatNet(PointModel):
     r"""A network after the `"SPLATNet: Sparse Lattice Networks for Point Cloud Processing"
     <https://arxiv.org/abs/1802.08275>`_ paper: bilateral convolutions on lattices of several
-    scales, whose outputs stand side by side, with linear layers on the points in between.
+    scales, concatenated, with linear layers on the points in between.
 
     .. math::
         \mathbf{X}^{(l + 1)} = \textrm{ReLU} \left( \textrm{BatchNorm} \left( \left[
         \mathbf{X}^{(l)}, \, \textrm{BilateralConv}_{s_1}(\mathbf{X}^{(l)}), \ldots,
         \textrm{BilateralConv}_{s_S}(\mathbf{X}^{(l)}) \right] \mathbf{W}^{(l)} \right) \right)
 
-    where :math:`s` multiplies the features: a small :math:`s` makes a wide neighborhood. A linear
-    layer on the outputs of all layers predicts at each point.
+    where the scale :math:`s` multiplies the features, so that a small :math:`s` means a large
+    neighborhood. A linear layer on the concatenated outputs of all layers predicts at each point.
 
     Args:
-        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
+        in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
         hidden_channels: Size of each hidden sample.
         out_channels: Size of each output sample.
-        dim: Number of features of a point.
+        dim: Feature dimension :math:`d`.
         num_layers: Number of layers.
         scales: Factors on the features, one lattice for each.
-        radius: Size of the neighborhoods.
-        normalize: Normalization of the convolutions, see :class:`permutogeo.nn.BilateralConv`.
-        init: How their filters start.
-        dropout: Probability to drop a hidden value before the prediction.
+        radius: Stencil radius.
+        normalize: Normalization, see :class:`permutogeo.nn.BilateralConv`.
+        init: Initialization, see :class:`permutogeo.nn.BilateralConv`.
+        dropout: Dropout probability before the prediction.
 
     Shapes:
         - x: :math:`(N, C_{in})`
@@ -91,11 +91,12 @@ class SplatNet(PointModel):
 
         Args:
             x: Values at the points.
-            feature: Coordinates of the points, divided by their bandwidths.
-            batch: Graph of each point; graphs do not mix.
+            feature: Features of the points, divided by their bandwidths.
+            batch: Graph of each point. Points of different graphs do not interact.
         """
         lattices = [
-            self.lay(x, feature, batch, partial(torch.mul, other=scale)) for scale in self.scales
+            self.build_lattice(x, feature, batch, partial(torch.mul, other=scale))
+            for scale in self.scales
         ]
         x = self.norms[0](self.lift(x)).relu()
         outs = [x]

@@ -1,4 +1,4 @@
-"""Layers of neural networks on the lattice, in the grammar of PyTorch Geometric.
+"""Lattice layers with the interface of PyTorch Geometric.
 
 >>> import torch
 >>> from permutogeo.nn import BilateralConv
@@ -8,11 +8,11 @@ torch.Size([50, 8])
 """
 
 from permutogeo.nn.bilateral_conv import BilateralConv
-from permutogeo.nn.compatibility import Compatibility
-from permutogeo.nn.crf_kernel import GaussianKernel, LearnedKernel
-from permutogeo.nn.crf_loss import CRFLoss
-from permutogeo.nn.crf_solver import FrankWolfe, MeanField
-from permutogeo.nn.dense_crf import DenseCRF
+from permutogeo.nn.crf.compatibility import Compatibility
+from permutogeo.nn.crf.dense_crf import DenseCRF
+from permutogeo.nn.crf.kernels import GaussianKernel, LearnedKernel
+from permutogeo.nn.crf.loss import CRFLoss
+from permutogeo.nn.crf.solvers import FrankWolfe, MeanField
 from permutogeo.nn.gaussian_filter import GaussianFilter
 from permutogeo.nn.joint_upsample import JointBilateralUpsample
 from permutogeo.nn.lattice_conv import LatticeConv

@@ -7,13 +7,12 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn import inits
 
-from permutogeo.checks import working_dtype
-from permutogeo.incidence import Incidence
-from permutogeo.lattice import Lattice
-from permutogeo.nn._check import check_parameters, check_values, fail
-from permutogeo.nn._convolution import ConvolutionLayer
-from permutogeo.nn._normalizer import check_normalization, normalizers
-from permutogeo.nn._points import lay_lattice
+from permutogeo.checks import check_matrix, check_normalization, check_parameters, fail
+from permutogeo.lattice import Incidence, Lattice
+from permutogeo.lattice.normalization import normalizers
+from permutogeo.lattice.points import resolve_lattice
+from permutogeo.lattice.precision import working_dtype
+from permutogeo.nn.filter_bank import ConvolutionLayer
 
 
 class BilateralConv(ConvolutionLayer):
@@ -25,30 +24,30 @@ class BilateralConv(ConvolutionLayer):
         \mathbf{x}_j \right) \mathbf{\Theta}_k + \mathbf{b}
 
     where :math:`w_{iv}` is the barycentric weight of point :math:`i` at vertex :math:`v` of a
-    permutohedral lattice over the features, and :math:`k` runs over a stencil of neighbors. Points
-    are near each other where their features are, whatever they are points of.
+    permutohedral lattice over the features, and :math:`k` runs over a stencil of neighbors.
 
-    With ``normalize``, values are divided by :math:`n`, the response of the Gaussian of the same
-    stencil to ones: at the input points (``"before"``), at the output points (``"after"``), or by
-    the square root of each (``"symmetric"``). Gradients reach the features through it too.
+    With ``normalize``, values are divided by :math:`n`, the response to ones of the Gaussian on the
+    same stencil: at the input points (``"before"``), at the output points (``"after"``), or by the
+    square root of both (``"symmetric"``). The output is differentiable in ``x`` and ``feature``.
 
     Args:
-        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
+        in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
         out_channels: Size of each output sample.
-        dim: Number of features of a point.
-        radius: Size of the neighborhood: :math:`K = (s + 1)^{d + 1} - s^{d + 1}` taps.
-        groups: Blocked connections from input to output channels.
+        dim: Feature dimension :math:`d`.
+        radius: Stencil radius :math:`s`, for :math:`K = (s + 1)^{d + 1} - s^{d + 1}` taps.
+        groups: Number of blocked connections from input to output channels.
         dilation: Factor on the offsets of the stencil.
         bias: If ``False``, the layer does not learn an additive bias.
-        shared: Learn one scalar filter for all channels; then ``out_channels`` is ``in_channels``.
-        stencil: ``"full"``, or ``"axis"`` for the points on the axes alone.
+        shared: If ``True``, all channels share one scalar filter; ``out_channels`` must equal
+            ``in_channels``.
+        stencil: ``"full"``, or ``"axis"`` for the neighbors along the lattice axes only.
         normalize: ``None``, ``"before"``, ``"after"`` or ``"symmetric"``.
-        init: How the filter starts. ``"gaussian"``: each output channel as the smoothed input
-            channel of the same number; those beyond the input channels, as the smoothed random mix
-            of all. ``"kaiming"``: at random, in proportion to what an output sums up; a normalized
-            filter averages over its taps, so they do not count.
-        residual_to_gaussian: Learn the difference to the Gaussian of the stencil.
-        learn_scale: Learn a positive factor on each feature, which starts at 1.
+        init: Initialization of the filter. ``"gaussian"``: output channel :math:`c` is the Gaussian
+            of input channel :math:`c`; output channels beyond the input channels are the Gaussian
+            of a random mix of all inputs. ``"kaiming"``: Kaiming uniform; the taps of a normalized
+            filter average, so they do not count in its fan-in.
+        residual_to_gaussian: If ``True``, the filter is learned as a difference from the Gaussian.
+        learn_scale: If ``True``, a positive factor on each feature is learned, initially 1.
 
     Shapes:
         - x: :math:`(N, C_{in})`
@@ -104,19 +103,20 @@ class BilateralConv(ConvolutionLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Resets all learnable parameters."""
         super().reset_parameters()
         inits.zeros(self.log_scale)
 
     @property
-    def _taps_read(self) -> int:
-        return super()._taps_read if self.normalize is None else 1
+    def _fan_taps(self) -> int:
+        return super()._fan_taps if self.normalize is None else 1
 
     @property
     def scale(self) -> Tensor | None:
-        """The factor on each feature, ``[d]``, if it is learned."""
+        """The learned factor on each feature, ``[d]``, or ``None``."""
         return None if self.log_scale is None else self.log_scale.exp()
 
-    def _stretch(self, feature: Tensor) -> Tensor:
+    def _scale_features(self, feature: Tensor) -> Tensor:
         return feature if self.scale is None else feature * self.scale
 
     def forward(
@@ -130,11 +130,11 @@ class BilateralConv(ConvolutionLayer):
 
         Args:
             x: Values at the input points.
-            feature: Coordinates of the points, divided by their bandwidths; a pair for input and
-                output points; ``None`` if ``lattice`` is given.
-            batch: Graph of each point; graphs do not mix.
-            lattice: ``Lattice.build(feature, batch)``, or for a pair of features what
-                ``Lattice.build_bipartite`` returns, so that a stack of layers builds it once.
+            feature: Features of the points, divided by their bandwidths; a pair for input and
+                output points; may be ``None`` if ``lattice`` is given.
+            batch: Graph of each point. Points of different graphs do not interact.
+            lattice: ``Lattice.build(feature, batch)``, or the result of
+                ``Lattice.build_bipartite`` for a pair, to build it once for several layers.
         """
         if lattice is not None and self.log_scale is not None:
             fail(
@@ -142,12 +142,21 @@ class BilateralConv(ConvolutionLayer):
                 "Expected no 'lattice' with learn_scale=True, since the scale moves the points "
                 f"(got {lattice})",
             )
-        lattice, at = lay_lattice(self, feature, batch, lattice, self._stretch)
-        check_values(self, "x", x, self.in_channels, lattice.device, lattice.num_points)
+        lattice, at = resolve_lattice(
+            feature, batch, lattice, layer=self, scale=self._scale_features
+        )
+        check_matrix(
+            self,
+            "x",
+            x,
+            device=lattice.device,
+            rows=lattice.num_points,
+            channels=self.in_channels,
+        )
         self.initialize_parameters(x)
         check_parameters(self, x)
         working = working_dtype(x)
-        before, after = self._normalizers(lattice, at, working)
+        before, after = self.normalization_factors(lattice, at, working)
         values = x.to(working) if before is None else x * before
         out = self.slice(lattice, self.convolve(lattice, self.splat(lattice, values)), at)
         if after is not None:
@@ -156,9 +165,16 @@ class BilateralConv(ConvolutionLayer):
             out = out + self.bias
         return out.to(x.dtype)
 
-    def _normalizers(
+    def normalization_factors(
         self, lattice: Lattice, at: Incidence | None, dtype: torch.dtype
     ) -> tuple[Tensor | None, Tensor | None]:
+        """Return the factors on the input ``[N, 1]`` and the output ``[N', 1]``, where used.
+
+        Args:
+            lattice: The lattice.
+            at: The output points, or ``None`` where these are the input points.
+            dtype: Type of the factors.
+        """
         stencil = (self.radius, self.dilation, self.stencil)
 
         def gaussian(values: Tensor) -> Tensor:
@@ -174,4 +190,4 @@ class BilateralConv(ConvolutionLayer):
             options["normalize"] = self.normalize
         if self.log_scale is not None:
             options["learn_scale"] = True
-        return self._named(**options)
+        return self._format_repr(**options)

@@ -1,4 +1,4 @@
-"""The Gaussian filter, with bandwidths that may be learned."""
+"""The Gaussian filter with fixed or learned bandwidths."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from permutogeo.checks import working_dtype
+from permutogeo.checks import check_matrix, check_normalization, fail, prefix_errors
 from permutogeo.functional import gaussian_filter
-from permutogeo.incidence import Incidence
-from permutogeo.lattice import Lattice
-from permutogeo.nn._bandwidth import Bandwidth
-from permutogeo.nn._check import check_values, fail, named
-from permutogeo.nn._layer import LatticeLayer
-from permutogeo.nn._normalizer import check_normalization, normalized, normalizers
-from permutogeo.nn._points import lay_lattice, scaled
+from permutogeo.lattice import Incidence, Lattice
+from permutogeo.lattice.normalization import normalized, normalizers
+from permutogeo.lattice.points import resolve_lattice, scale_features
+from permutogeo.lattice.precision import working_dtype
+from permutogeo.nn.bandwidth import Bandwidth
+from permutogeo.nn.layer import LatticeLayer
 
 
 class GaussianFilter(LatticeLayer):
     r"""The Gaussian filter over features from the `"Fast High-Dimensional Filtering Using the
-    Permutohedral Lattice" <https://graphics.stanford.edu/papers/permutohedral/>`_ paper, as a layer
-    whose bandwidths may be learned; the twin of :func:`permutogeo.functional.gaussian_filter`.
+    Permutohedral Lattice" <https://graphics.stanford.edu/papers/permutohedral/>`_ paper, with fixed
+    or learned bandwidths; the module of :func:`permutogeo.functional.gaussian_filter`.
 
     .. math::
         \mathbf{x}^{\prime}_i = \frac{1}{n_i} \sum_j \exp \left( - \frac{1}{2} \sum_k
@@ -29,9 +28,9 @@ class GaussianFilter(LatticeLayer):
     where :math:`n_i` is the sum of the weights, for ``normalize="after"``.
 
     Args:
-        dim: Number of features of a point.
-        sigma: Bandwidth of the features, one for all or one for each.
-        learn_sigma: Learn the bandwidths; they stay positive.
+        dim: Feature dimension :math:`d`.
+        sigma: Bandwidth, one for all features or one for each.
+        learn_sigma: If ``True``, the logarithms of the bandwidths are learned.
         normalize: ``None``, ``"before"``, ``"after"`` or ``"symmetric"``, as in
             :func:`permutogeo.functional.gaussian_filter`.
 
@@ -63,6 +62,7 @@ class GaussianFilter(LatticeLayer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Resets all learnable parameters."""
         super().reset_parameters()
         self.bandwidth.reset_parameters()
 
@@ -82,11 +82,11 @@ class GaussianFilter(LatticeLayer):
 
         Args:
             x: Values at the input points.
-            feature: Coordinates of the points; a pair for input and output points; ``None`` if
+            feature: Features of the points; a pair for input and output points; may be ``None`` if
                 ``lattice`` is given.
-            batch: Graph of each point; graphs do not mix.
-            lattice: ``Lattice.build(feature / sigma, batch)``, or for a pair of features what
-                ``Lattice.build_bipartite`` returns.
+            batch: Graph of each point. Points of different graphs do not interact.
+            lattice: ``Lattice.build(feature / sigma, batch)``, or the result of
+                ``Lattice.build_bipartite`` for a pair.
         """
         if lattice is not None and self.bandwidth.learned:
             fail(
@@ -95,10 +95,10 @@ class GaussianFilter(LatticeLayer):
                 f"(got {lattice})",
             )
         if self.fused:
-            feature = scaled(self, feature, lattice, self.bandwidth)
-            return named(self, gaussian_filter, x, feature, batch, self.normalize, lattice)
-        lattice, at = lay_lattice(self, feature, batch, lattice, self.bandwidth)
-        check_values(self, "x", x, -1, lattice.device, lattice.num_points)
+            feature = scale_features(self, feature, lattice, self.bandwidth)
+            return prefix_errors(self, gaussian_filter, x, feature, batch, self.normalize, lattice)
+        lattice, at = resolve_lattice(feature, batch, lattice, layer=self, scale=self.bandwidth)
+        check_matrix(self, "x", x, device=lattice.device, rows=lattice.num_points)
         wide = x.to(working_dtype(x))
 
         def kernel(values: Tensor) -> Tensor:

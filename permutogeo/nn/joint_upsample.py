@@ -1,4 +1,4 @@
-"""Joint bilateral upsampling, with a Gaussian or a learned filter."""
+"""Joint bilateral upsampling with a Gaussian or learned filter."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from permutogeo._points import Pair
-from permutogeo.checks import working_dtype
-from permutogeo.incidence import Incidence
-from permutogeo.lattice import Lattice
-from permutogeo.nn._bandwidth import Bandwidth
-from permutogeo.nn._check import check_count, fail, named
-from permutogeo.nn._upsampling import block_means, factor_of, fill_unreached
+from permutogeo.checks import check_integer, check_not_vmapped, fail, prefix_errors
+from permutogeo.functional import block_means, fill_unreached, upsampling_factor
+from permutogeo.lattice import Incidence, Lattice
+from permutogeo.lattice.normalization import append_ones
+from permutogeo.lattice.points import Pair
+from permutogeo.lattice.precision import working_dtype
+from permutogeo.nn.bandwidth import Bandwidth
 from permutogeo.nn.bilateral_conv import BilateralConv
 
 
@@ -27,29 +27,28 @@ class JointBilateralUpsample(torch.nn.Module):
         \mathbf{x}^{\prime}_i = \frac{1}{n_i} \sum_{v} w_{iv} \sum_{k} \theta_k \sum_{j}
         w_{j, v + k} \, \mathbf{x}_j
 
-    where :math:`j` runs over the coarse values and :math:`i` over the points of the guide, each a
-    point of position and guide on one lattice, and :math:`n_i` is the response of the Gaussian of
-    the same stencil to ones. A coarse value has the mean position and the mean guide of its block.
-    Points that no coarse value reaches take the Gaussian of twice the bandwidths, of four times,
-    and so on: every output is defined.
+    where :math:`j` runs over the coarse grid and :math:`i` over that of the guide, with position
+    and guide as features, and :math:`n_i` is the response to ones of the Gaussian on the same
+    stencil. The features of a coarse value are the means over its block. Output points that no
+    coarse value reaches are filled by Gaussian filters of twice, four times, … the bandwidths.
 
     Args:
-        in_channels: Channels of the coarse values, which are those of the output.
-        guide_channels: Channels of the guide: gray, colors or any features.
-        sigma_pos: Bandwidth of positions, in steps of the guide.
+        in_channels: Size of each input and output sample.
+        guide_channels: Number of channels of the guide.
+        sigma_pos: Bandwidth of positions, in pixels of the guide.
         sigma_color: Bandwidth of the guide, in its own units.
-        radius: Size of the neighborhood: 65 taps for a gray guide and 665 for colors, at 2.
-        learn_filter: Learn the filter, which starts as the Gaussian. Without, it stays that: what a
-            learned filter is to be compared with.
-        learn_sigma: Learn the bandwidths; they stay positive.
-        shared: One scalar filter for all channels; else one that mixes them.
-        keep_constants: Constant values stay as they are, whatever the filter: it is applied to the
-            differences from the Gaussian's result :math:`g_i`, as :math:`g_i + \frac{1}{n_i} \sum
-            \theta_k w w (x_j - g_i)`. For learned filters of values far from 0, as depth.
+        radius: Stencil radius; radius 2 has 65 taps for a gray guide and 665 for colors.
+        learn_filter: If ``False``, the filter stays the Gaussian on this stencil, the baseline of a
+            learned filter.
+        learn_sigma: If ``True``, the logarithms of the bandwidths are learned.
+        shared: If ``True``, all channels share one scalar filter.
+        keep_constants: If ``True``, the filter is applied to the differences from the Gaussian's
+            result :math:`g_i`, as :math:`g_i + \frac{1}{n_i} \sum \theta_k w w (x_j - g_i)`, which
+            preserves constants. For values far from 0, such as depth.
 
     Shapes:
         - x: :math:`(B, C, h, w)` or :math:`(C, h, w)`
-        - guide: :math:`(B, G, H, W)` or :math:`(G, H, W)`, larger by a whole factor :math:`f`:
+        - guide: :math:`(B, G, H, W)` or :math:`(G, H, W)`, larger by an integer factor :math:`f`:
           :math:`h = \lceil H / f \rceil`
         - output: :math:`(B, C, H, W)` or :math:`(C, H, W)`
 
@@ -73,9 +72,9 @@ class JointBilateralUpsample(torch.nn.Module):
         keep_constants: bool = False,
     ):
         super().__init__()
-        check_count(self, "in_channels", in_channels)
-        check_count(self, "guide_channels", guide_channels)
-        check_count(self, "radius", radius, 0)
+        check_integer(self, "in_channels", in_channels)
+        check_integer(self, "guide_channels", guide_channels)
+        check_integer(self, "radius", radius, 0)
         if keep_constants and not shared:
             fail(self, "Expected shared=True with keep_constants=True (got shared=False)")
         self.in_channels, self.guide_channels = in_channels, guide_channels
@@ -83,25 +82,26 @@ class JointBilateralUpsample(torch.nn.Module):
         dim = 2 + guide_channels
         sigma = [sigma_pos] * 2 + [sigma_color] * guide_channels
         self.bandwidth = Bandwidth(self, dim, sigma, learn_sigma)
-        channels = in_channels + keep_constants  # one for the response to ones
+        channels = in_channels + keep_constants  # one more for the response to ones
         self.conv = BilateralConv(
             channels, channels, dim, radius, bias=False, shared=shared, normalize="after"
         )
         self.conv.requires_grad_(learn_filter)
 
     def reset_parameters(self) -> None:
+        """Resets all learnable parameters."""
         self.bandwidth.reset_parameters()
         self.conv.reset_parameters()
 
-    def lay(self, guide: Tensor, size: Sequence[int]) -> tuple[Lattice, Incidence]:
-        """The lattice for values of ``size`` (rows, columns), to give to several calls.
+    def build_lattice(self, guide: Tensor, size: Sequence[int]) -> tuple[Lattice, Incidence]:
+        """Return the lattice for coarse values of ``size`` (rows, columns), to share between calls.
 
         Shapes:
             - guide: :math:`(B, G, H, W)` or :math:`(G, H, W)`
         """
         guide = self._batched("guide", guide, self.guide_channels)
         feature, batch = self._points(guide, size)
-        return named(self, Lattice.build_bipartite, *feature, *(batch or (None, None)))
+        return prefix_errors(self, Lattice.build_bipartite, *feature, *(batch or (None, None)))
 
     def forward(
         self, x: Tensor, guide: Tensor, lattice: tuple[Lattice, Incidence] | None = None
@@ -110,8 +110,8 @@ class JointBilateralUpsample(torch.nn.Module):
 
         Args:
             x: Coarse values.
-            guide: What they are to follow, at the size of the output.
-            lattice: What :meth:`lay` made for this guide, so that it is built once.
+            guide: The guide, at the resolution of the output.
+            lattice: The result of :meth:`build_lattice` for this guide.
         """
         if lattice is not None and self.bandwidth.learned:
             fail(self, "Expected no 'lattice' with learn_sigma=True, since sigma moves the points")
@@ -123,14 +123,14 @@ class JointBilateralUpsample(torch.nn.Module):
                 f"Expected 'x' and 'guide' of one batch on one device (got {len(values)} on "
                 f"{values.device} and {len(large)} on {large.device})",
             )
-        lattice = self.lay(guide, values.shape[2:]) if lattice is None else lattice
+        lattice = self.build_lattice(guide, values.shape[2:]) if lattice is None else lattice
         out = self._filter(values.movedim(1, -1).flatten(0, 2), *lattice)
         out = out.view(len(large), *large.shape[2:], -1).movedim(-1, 1)
         return out if x.dim() == 4 else out[0]
 
     def _filter(self, rows: Tensor, lattice: Lattice, at: Incidence) -> Tensor:
-        """Values at the points of the guide, from those at the coarse points."""
-        _, factor = self.conv._normalizers(lattice, at, working_dtype(rows))
+        """Filter coarse values ``[n, C]`` to the points of the guide, ``[N, C]``."""
+        _, factor = self.conv.normalization_factors(lattice, at, working_dtype(rows))
         assert factor is not None and lattice.others is not None
         if self.keep_constants:
             out = self._filter_differences(rows, lattice, at, factor)
@@ -143,19 +143,17 @@ class JointBilateralUpsample(torch.nn.Module):
     def _filter_differences(
         self, rows: Tensor, lattice: Lattice, at: Incidence, factor: Tensor
     ) -> Tensor:
-        """The Gaussian's result, and the filter's response to how values differ from it."""
+        """Add the filter's response to the differences from the Gaussian's result to the latter."""
         values = lattice.splat(rows.to(factor.dtype))
         taps = self.conv.gaussian(values)
         gauss = lattice.slice(lattice.convolve(values, taps, self.conv.radius, shared=True), at)
         gauss = (gauss * factor).to(rows.dtype)
-        out = self.conv(
-            torch.cat([rows, torch.ones_like(rows[:, :1])], 1), None, None, (lattice, at)
-        )
+        out = self.conv(append_ones(rows), None, None, (lattice, at))
         return gauss + out[:, :-1] - gauss * out[:, -1:]
 
     def _points(self, guide: Tensor, size: Sequence[int]) -> tuple[Pair, Pair | None]:
-        """Features and graphs of the coarse points and of those of the guide."""
-        factor = named(self, factor_of, size, guide.shape[2:])
+        """Return features and graphs of the coarse points and of the points of the guide."""
+        factor = prefix_errors(self, upsampling_factor, size, guide.shape[2:])
         large = guide.to(working_dtype(guide)).movedim(1, -1)
         rows, columns = (torch.arange(n, device=guide.device) for n in guide.shape[2:])
         grid = torch.cartesian_prod(rows, columns).flip(1).to(large.dtype)
@@ -171,9 +169,10 @@ class JointBilateralUpsample(torch.nn.Module):
         return (src, dst), (batch_src, batch_dst)
 
     def _batched(self, name: str, x: Any, channels: int) -> Tensor:
-        """The argument with its batch, checked."""
+        """Check an argument and return it with a batch dimension."""
         if not isinstance(x, Tensor):
             fail(self, f"Expected '{name}' to be a tensor (got {type(x).__name__})", TypeError)
+        check_not_vmapped(self, x)
         if not x.is_floating_point():
             fail(self, f"Expected '{name}' of a floating-point type (got {x.dtype})", TypeError)
         if x.dim() not in (3, 4) or x.shape[-3] != channels or x.shape[0] == 0:

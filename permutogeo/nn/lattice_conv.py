@@ -1,37 +1,39 @@
-"""The convolution that stays on the lattice."""
+"""The convolution on lattice vertices."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
-from permutogeo.checks import working_dtype
+from permutogeo.checks import check_matrix, check_parameters
 from permutogeo.lattice import Lattice
-from permutogeo.nn._check import check_lattice, check_parameters, check_values
-from permutogeo.nn._convolution import ConvolutionLayer
+from permutogeo.lattice.points import check_lattice
+from permutogeo.lattice.precision import working_dtype
+from permutogeo.nn.filter_bank import ConvolutionLayer
 
 
 class LatticeConv(ConvolutionLayer):
     r"""The convolution on the vertices of a lattice from the `"Learning Sparse High Dimensional
     Filters: Image Filtering, Dense CRFs and Bilateral Neural Networks"
-    <https://arxiv.org/abs/1503.04949>`_ paper, without the way from points and back.
+    <https://arxiv.org/abs/1503.04949>`_ paper, without splat and slice.
 
     .. math::
         \mathbf{v}^{\prime}_i = \sum_{k} \mathbf{v}_{i + k} \, \mathbf{\Theta}_k + \mathbf{b}
 
-    where :math:`k` runs over a stencil of neighbors, and vertices that do not exist count as zero.
+    where :math:`k` runs over a stencil of neighbors, and absent vertices count as zero.
 
     Args:
-        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
+        in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
         out_channels: Size of each output sample.
-        dim: Dimension of the lattice.
-        radius: Size of the neighborhood: :math:`K = (s + 1)^{d + 1} - s^{d + 1}` taps.
-        groups: Blocked connections from input to output channels.
+        dim: Feature dimension :math:`d` of the lattice.
+        radius: Stencil radius :math:`s`, for :math:`K = (s + 1)^{d + 1} - s^{d + 1}` taps.
+        groups: Number of blocked connections from input to output channels.
         dilation: Factor on the offsets of the stencil.
         bias: If ``False``, the layer does not learn an additive bias.
-        shared: Learn one scalar filter for all channels; then ``out_channels`` is ``in_channels``.
-        stencil: ``"full"``, or ``"axis"`` for the points on the axes alone.
+        shared: If ``True``, all channels share one scalar filter; ``out_channels`` must equal
+            ``in_channels``.
+        stencil: ``"full"``, or ``"axis"`` for the neighbors along the lattice axes only.
         init: ``"kaiming"`` or ``"gaussian"``, as in :class:`BilateralConv`.
-        residual_to_gaussian: Learn the difference to the Gaussian of the stencil.
+        residual_to_gaussian: If ``True``, the filter is learned as a difference from the Gaussian.
 
     Shapes:
         - values: :math:`(M, C_{in})`
@@ -83,8 +85,15 @@ class LatticeConv(ConvolutionLayer):
             lattice: The lattice.
         """
         check_lattice(self, "lattice", lattice)
-        rows = lattice.num_vertices
-        check_values(self, "values", values, self.in_channels, lattice.device, rows, "vertices")
+        check_matrix(
+            self,
+            "values",
+            values,
+            device=lattice.device,
+            rows=lattice.num_vertices,
+            channels=self.in_channels,
+            of="vertices of 'lattice'",
+        )
         self.initialize_parameters(values)
         check_parameters(self, values)
         working = working_dtype(values)
@@ -94,4 +103,4 @@ class LatticeConv(ConvolutionLayer):
         return out.to(values.dtype)
 
     def __repr__(self) -> str:
-        return self._named(**self._options())
+        return self._format_repr(**self._options())

@@ -1,48 +1,47 @@
-"""Batch normalization on the lattice."""
+"""Batch normalization of values at lattice vertices."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn import inits
 
-from permutogeo.checks import working_dtype
+from permutogeo.checks import check_matrix, check_parameters, fail
 from permutogeo.lattice import Lattice
-from permutogeo.nn._check import check_lattice, check_parameters, check_values, fail
-from permutogeo.nn._lazy import LazyLayer
-from permutogeo.nn._normalizer import constant
-from permutogeo.nn._reduce import several_ranks, sum_over_ranks
+from permutogeo.lattice.points import check_lattice
+from permutogeo.lattice.precision import working_dtype
+from permutogeo.nn.layer import LazyLayer
 
 
 class LatticeNorm(LazyLayer):
     r"""Batch normalization over the vertices of a lattice, after the `"Batch Normalization:
     Accelerating Deep Network Training by Reducing Internal Covariate Shift"
-    <https://arxiv.org/abs/1502.03167>`_ paper, each vertex counting as many times as points lie
-    there.
+    <https://arxiv.org/abs/1502.03167>`_ paper, each vertex weighted by the mass of its points.
 
     .. math::
         \mathbf{v}^{\prime}_i = \frac{\mathbf{v}_i - \textrm{E}[\mathbf{v}]}
         {\sqrt{\textrm{Var}[\mathbf{v}] + \epsilon}} \odot \gamma + \beta, \quad
         \textrm{E}[\mathbf{v}] = \frac{\sum_i m_i \mathbf{v}_i}{\sum_i m_i}
 
-    where the mass :math:`m_i` is what ones at the points splat onto vertex :math:`i`: it sums to
-    the number of points. Under :mod:`torch.distributed` the sums run over all ranks while training,
-    so that ranks may hold clouds of any sizes.
+    where the masses :math:`m` are the splat of ones at the points and sum to the number of points.
+    Under :mod:`torch.distributed` the sums run over all ranks while training, and ranks may hold
+    different numbers of points.
 
-    As messages, the sums are those that every vertex sends, weighted by its mass, to one node that
-    stands for the batch. An evaluation with running statistics sends none, and an edge mask of an
-    explainer leaves the statistics alone: they are no way from one point to another.
+    With message passing, each vertex sends its value, weighted by its mass, to one node that stands
+    for the batch. With running statistics no messages are sent. An explainer's edge mask does not
+    apply to the statistics.
 
     Args:
-        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
-        dim: Dimension of the lattice.
+        in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
+        dim: Feature dimension :math:`d` of the lattice.
         eps: Added to the variance.
-        momentum: Weight of a batch in the running statistics; ``None`` for their plain mean.
-        affine: If ``False``, there are no :math:`\gamma` and :math:`\beta`.
-        track_running_stats: If ``False``, statistics are always those of the batch.
+        momentum: Weight of the batch in the running statistics; ``None`` for a cumulative average.
+        affine: If ``False``, :math:`\gamma` and :math:`\beta` are not learned.
+        track_running_stats: If ``False``, the statistics of the batch are always used.
         process_group: The ranks to share statistics with; ``None`` for all.
 
     Shapes:
@@ -100,7 +99,7 @@ class LatticeNorm(LazyLayer):
         return len(saved)
 
     def reset_running_stats(self) -> None:
-        """Forget the batches seen so far."""
+        """Resets the running statistics."""
         if self.running_mean is not None and self.running_var is not None:
             self.running_mean.zero_()
             self.running_var.fill_(1)
@@ -108,7 +107,7 @@ class LatticeNorm(LazyLayer):
             self.num_batches_tracked.zero_()
 
     def reset_parameters(self) -> None:
-        """Reset the running statistics and what is learned."""
+        """Resets the running statistics and all learnable parameters."""
         super().reset_parameters()
         self.reset_running_stats()
         if self.in_channels != -1:
@@ -122,11 +121,18 @@ class LatticeNorm(LazyLayer):
 
         Args:
             values: Values at the vertices of ``lattice``.
-            lattice: The lattice, whose points say how much a vertex counts.
+            lattice: The lattice, whose points give the mass of each vertex.
         """
         check_lattice(self, "lattice", lattice)
-        rows, device = lattice.num_vertices, lattice.device
-        check_values(self, "values", values, self.in_channels, device, rows, "vertices")
+        check_matrix(
+            self,
+            "values",
+            values,
+            device=lattice.device,
+            rows=lattice.num_vertices,
+            channels=self.in_channels,
+            of="vertices of 'lattice'",
+        )
         self.initialize_parameters(values)
         check_parameters(self, values, "'values'")
         wide = values.to(working_dtype(values))
@@ -142,31 +148,31 @@ class LatticeNorm(LazyLayer):
         return out.to(values.dtype)
 
     def _statistics(self, values: Tensor, lattice: Lattice) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean and variance ``[C]`` of the batch, and how many points it has."""
+        """Return mean and variance ``[C]`` and the number of points of the batch."""
 
         def splat_ones() -> Tensor:
             return lattice.splat(values.new_ones(lattice.num_points, 1))
 
-        mass = constant(lattice, ("mass", values.dtype), splat_ones)
+        mass = lattice.cached_constant(("mass", values.dtype), splat_ones)
         sums = self._total(torch.cat([mass.sum(0), self._sum(values, mass)]))
         count = sums[0]
         divisor = torch.where(count > 0, count, 1.0)
         mean = sums[1:] / divisor
-        # About the mean of all ranks, and not by the difference of squares, which cancels.
+        # About the mean of all ranks: the difference of squares would cancel.
         var = self._total(self._sum((values - mean).square(), mass)) / divisor
         return mean, var, count
 
     def _sum(self, values: Tensor, mass: Tensor) -> Tensor:
-        """The sum over the vertices of this rank, each by its mass, ``[C]``."""
+        """Return the sum over the vertices of this rank, weighted by mass, ``[C]``."""
         if self.fused:
             return (mass * values).sum(0)
         vertex = torch.arange(len(values), device=values.device)
         edge_index = torch.stack([vertex, torch.zeros_like(vertex)])
-        return self.send(edge_index, (len(values), 1), values, mass[:, 0])[0]
+        return self.pass_messages(edge_index, (len(values), 1), values, mass[:, 0])[0]
 
     def _total(self, sums: Tensor) -> Tensor:
-        if self.training and several_ranks(self.process_group):
-            return sum_over_ranks(sums, self.process_group)
+        if self.training and _several_ranks(self.process_group):
+            return _sum_over_ranks(sums, self.process_group)
         return sums
 
     @torch.no_grad()
@@ -188,3 +194,28 @@ class LatticeNorm(LazyLayer):
             f"momentum={self.momentum}, affine={self.affine}, "
             f"track_running_stats={self.track_running_stats})"
         )
+
+
+class _SumOverRanks(torch.autograd.Function):
+    """All-reduce sum whose backward is an all-reduce sum."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        total = x.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return _sum_over_ranks(grads[0].contiguous(), ctx.group), None
+
+
+def _several_ranks(group: Any = None) -> bool:
+    """Whether the process group has more than one rank."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size(group) > 1
+
+
+def _sum_over_ranks(x: Tensor, group: Any = None) -> Tensor:
+    """Return the differentiable sum of ``x`` over all ranks."""
+    return _SumOverRanks.apply(x, group)

@@ -1,22 +1,16 @@
-"""From a lattice to that of half the resolution."""
+"""Pooling onto the lattice of half the resolution."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from permutogeo.checks import working_dtype
-from permutogeo.incidence import Incidence
-from permutogeo.lattice import Lattice
-from permutogeo.nn._check import (
-    check_choice,
-    check_count,
-    check_lattice,
-    check_parameters,
-    check_values,
-)
-from permutogeo.nn._filter_bank import FilterBankLayer
-from permutogeo.nn._stride import Stride, coarsened, convolve
+from permutogeo.checks import check_choice, check_integer, check_matrix, check_parameters
+from permutogeo.lattice import Incidence, Lattice
+from permutogeo.lattice.points import check_lattice
+from permutogeo.lattice.precision import working_dtype
+from permutogeo.nn.filter_bank import FilterBankLayer
+from permutogeo.nn.stride import StrideEdges, resolve_coarse, strided_convolve
 
 
 class LatticePool(FilterBankLayer):
@@ -27,20 +21,21 @@ class LatticePool(FilterBankLayer):
         \mathbf{v}^{\prime}_i = \sum_{k} \mathbf{v}_{2i + k} \, \mathbf{\Theta}_k + \mathbf{b}
 
     where vertex :math:`2i` of the fine lattice lies at vertex :math:`i` of the coarse one and
-    :math:`k` runs over the stencil of radius 1, for ``aggr="learned"``. ``"max"`` takes the largest
-    value among the same vertices; ``"sum"`` and ``"mean"`` weigh a vertex half way between two
-    coarse ones with one half for each. A coarse vertex with no fine one gets 0.
+    :math:`k` runs over the stencil of radius 1, for ``aggr="learned"``. ``"max"`` takes the maximum
+    over the same vertices; for ``"sum"`` and ``"mean"``, a vertex half way between two coarse ones
+    contributes one half to each. A coarse vertex without fine vertices is 0.
 
     Args:
-        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
-        out_channels: Size of each output sample, ``in_channels`` if nothing is learned.
-        dim: Dimension of the lattice.
+        in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
+        out_channels: Size of each output sample; must equal ``in_channels`` unless
+            ``aggr="learned"``.
+        dim: Feature dimension :math:`d` of the lattice.
         aggr: ``"max"``, ``"mean"``, ``"sum"`` or ``"learned"``.
-        bias: If ``False``, a learned pooling has no additive bias.
+        bias: If ``False``, learned pooling does not learn an additive bias.
 
     Shapes:
         - values: :math:`(M, C_{in})`
-        - output: :math:`(M', C_{out})`, the coarse lattice, and where the fine vertices lie on it
+        - output: :math:`(M', C_{out})`, the coarse lattice, and the fine vertices' incidence on it
 
     Example:
 
@@ -55,7 +50,7 @@ class LatticePool(FilterBankLayer):
     def __init__(
         self, in_channels: int, out_channels: int, dim: int, aggr: str = "max", bias: bool = True
     ):
-        check_count(self, "dim", dim)
+        check_integer(self, "dim", dim)
         check_choice(self, "aggr", aggr, ("max", "mean", "sum", "learned"))
         learned = aggr == "learned"
         taps = 2 ** (dim + 1) - 1 if learned else 0
@@ -76,24 +71,31 @@ class LatticePool(FilterBankLayer):
         Args:
             values: Values at the vertices of ``lattice``.
             lattice: The fine lattice.
-            coarse: With ``at``, what ``lattice.coarsen()`` returns, if it is there already.
-            at: Where the vertices of ``lattice`` lie on ``coarse``.
+            coarse: The coarse lattice, if ``coarse, at = lattice.coarsen()`` was computed before.
+            at: The incidence of the vertices of ``lattice`` on ``coarse``.
 
         Returns:
             The values at the coarse vertices, ``coarse`` and ``at``.
         """
         check_lattice(self, "lattice", lattice)
-        rows = lattice.num_vertices
-        check_values(self, "values", values, self.in_channels, lattice.device, rows, "vertices")
+        check_matrix(
+            self,
+            "values",
+            values,
+            device=lattice.device,
+            rows=lattice.num_vertices,
+            channels=self.in_channels,
+            of="vertices of 'lattice'",
+        )
         self.initialize_parameters(values)
         check_parameters(self, values, "'values'")
-        coarse, at = coarsened(self, lattice, coarse, at)
+        coarse, at = resolve_coarse(self, lattice, coarse, at)
         working = working_dtype(values)
         wide = values.to(working)
         if self.mode == "learned":
-            out = convolve(self, wide, Stride.between(lattice, coarse, at))
+            out = strided_convolve(self, wide, StrideEdges.between(lattice, coarse, at))
         elif self.mode == "max":
-            out = self._largest(wide, Stride.between(lattice, coarse, at))
+            out = self._max_pool(wide, StrideEdges.between(lattice, coarse, at))
         else:
             out = self.splat(coarse, wide, at)
             if self.mode == "mean":
@@ -103,10 +105,10 @@ class LatticePool(FilterBankLayer):
             out = out + self.bias
         return out.to(values.dtype), coarse, at
 
-    def _largest(self, values: Tensor, stride: Stride) -> Tensor:
+    def _max_pool(self, values: Tensor, stride: StrideEdges) -> Tensor:
         if not self.fused:
             edge_index, size = stride.edges()[0], (len(values), stride.num_coarse)
-            return self.send(edge_index, size, values, explained=True)
+            return self.pass_messages(edge_index, size, values, explained=True)
         target = torch.where(stride.present, stride.coarse, stride.num_coarse).reshape(-1, 1)
         channels = values.shape[1]
         out = values.new_zeros(stride.num_coarse + 1, channels)
@@ -115,4 +117,4 @@ class LatticePool(FilterBankLayer):
         return out[:-1]
 
     def __repr__(self) -> str:
-        return self._named(aggr=self.mode)
+        return self._format_repr(aggr=self.mode)

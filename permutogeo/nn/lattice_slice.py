@@ -6,17 +6,12 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import Linear, inits
 
-from permutogeo.checks import working_dtype
-from permutogeo.incidence import Incidence
-from permutogeo.lattice import Lattice
-from permutogeo.nn._check import (
-    check_count,
-    check_incidence,
-    check_lattice,
-    check_parameters,
-    check_values,
-)
-from permutogeo.nn._layer import LatticeLayer
+from permutogeo.checks import check_integer, check_matrix, check_parameters
+from permutogeo.lattice import Incidence, Lattice
+from permutogeo.lattice.incidence import check_incidence
+from permutogeo.lattice.points import check_lattice
+from permutogeo.lattice.precision import working_dtype
+from permutogeo.nn.layer import LatticeLayer
 
 
 class LatticeSlice(LatticeLayer):
@@ -29,13 +24,14 @@ class LatticeSlice(LatticeLayer):
         \mathbf{C} \mathbf{v}_v \right]_{v} + \mathbf{b} \right) + \mathbf{a}
 
     where :math:`w_{iv}` is the barycentric weight of point :math:`i` at corner :math:`v` of its
-    simplex, and the network sees all corners in the order of the lattice. :math:`\mathbf{A}` and
-    :math:`\mathbf{a}` start at zero: the layer starts as the plain slice.
+    simplex, and the corners are concatenated in the order of the lattice. :math:`\mathbf{A}` and
+    :math:`\mathbf{a}` are initialized to zero, which is the plain slice.
 
     Args:
-        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
-        dim: Dimension of the lattice.
-        hidden_channels: What the network sees of the values at a corner, and its width per corner.
+        in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
+        dim: Feature dimension :math:`d` of the lattice.
+        hidden_channels: Size of the projected values :math:`\mathbf{C} \mathbf{v}`, and of the
+            hidden layer per corner.
 
     Shapes:
         - values: :math:`(M, C)`
@@ -51,8 +47,8 @@ class LatticeSlice(LatticeLayer):
     def __init__(self, in_channels: int, dim: int, hidden_channels: int = 8):
         super().__init__(dim)
         if in_channels != -1:
-            check_count(self, "in_channels", in_channels)
-        check_count(self, "hidden_channels", hidden_channels)
+            check_integer(self, "in_channels", in_channels)
+        check_integer(self, "hidden_channels", hidden_channels)
         self.hidden_channels = hidden_channels
         corners, width = dim + 1, (dim + 1) * (hidden_channels + 1)
         self.lin_values = Linear(in_channels, hidden_channels, bias=False)
@@ -65,6 +61,7 @@ class LatticeSlice(LatticeLayer):
         return self.lin_values.in_channels
 
     def reset_parameters(self) -> None:
+        """Resets all learnable parameters."""
         super().reset_parameters()
         self.lin_values.reset_parameters()
         self.lin_hidden.reset_parameters()
@@ -72,19 +69,26 @@ class LatticeSlice(LatticeLayer):
         inits.zeros(self.lin_offset.bias)
 
     def forward(self, values: Tensor, lattice: Lattice, at: Incidence | None = None) -> Tensor:
-        """Take values at vertices to points.
+        """Slice values at vertices.
 
         Args:
             values: Values at the vertices of ``lattice``.
             lattice: The lattice.
-            at: Other points than the lattice's own, from ``lattice.locate`` or
-                ``Lattice.build_bipartite``.
+            at: The output points, from ``lattice.locate`` or ``Lattice.build_bipartite``; the
+                points of the lattice if ``None``.
         """
         check_lattice(self, "lattice", lattice)
         if at is not None:
-            check_incidence(self, at, lattice)
-        rows = lattice.num_vertices
-        check_values(self, "values", values, self.in_channels, lattice.device, rows, "vertices")
+            check_incidence(self, at, lattice.incidence)
+        check_matrix(
+            self,
+            "values",
+            values,
+            device=lattice.device,
+            rows=lattice.num_vertices,
+            channels=self.in_channels,
+            of="vertices of 'lattice'",
+        )
         if self.in_channels != -1:
             check_parameters(self, values, "'values'")
         incidence = lattice.incidence if at is None else at
@@ -95,12 +99,12 @@ class LatticeSlice(LatticeLayer):
         return self.slice(lattice, values.to(working), moved, explained=True).to(values.dtype)
 
     def _offset(self, values: Tensor, vertex: Tensor, weight: Tensor) -> Tensor:
-        """What the network adds to the weight of each corner, ``[N, d + 1]``."""
+        """Return the learned offset of each corner weight, ``[N, d + 1]``."""
         dtype = self.lin_hidden.weight.dtype
         narrow = weight.to(dtype).unsqueeze(-1)
         with torch.autocast(values.device.type, enabled=False):
             seen = self.lin_values(values.to(dtype))
-            # A last row of zeros stands for the corners that are not there.
+            # Absent corners, of index -1, read the last row.
             seen = torch.cat([seen, seen.new_zeros(1, seen.shape[1])])[vertex.long()]
             corners = torch.cat([narrow, narrow * seen], -1).flatten(1)
             return self.lin_offset(self.lin_hidden(corners).relu()).to(weight.dtype)

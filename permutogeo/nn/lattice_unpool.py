@@ -1,41 +1,36 @@
-"""From the lattice of half the resolution back."""
+"""Unpooling from the lattice of half the resolution."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from permutogeo.checks import working_dtype
-from permutogeo.incidence import Incidence
-from permutogeo.lattice import Lattice
-from permutogeo.nn._check import (
-    check_choice,
-    check_count,
-    check_lattice,
-    check_parameters,
-    check_values,
-)
-from permutogeo.nn._filter_bank import FilterBankLayer
-from permutogeo.nn._stride import Stride, coarsened, convolve
+from permutogeo.checks import check_choice, check_integer, check_matrix, check_parameters
+from permutogeo.lattice import Incidence, Lattice
+from permutogeo.lattice.points import check_lattice
+from permutogeo.lattice.precision import working_dtype
+from permutogeo.nn.filter_bank import FilterBankLayer
+from permutogeo.nn.stride import StrideEdges, resolve_coarse, strided_convolve
 
 
 class LatticeUnpool(FilterBankLayer):
-    r"""The way back from the lattice of half the resolution, as in the `"LatticeNet: Fast Point
-    Cloud Segmentation Using Permutohedral Lattices" <https://arxiv.org/abs/1912.05905>`_ paper.
+    r"""Unpooling from the lattice of half the resolution, as in the `"LatticeNet: Fast Point Cloud
+    Segmentation Using Permutohedral Lattices" <https://arxiv.org/abs/1912.05905>`_ paper.
 
     .. math::
         \mathbf{v}^{\prime}_j = \sum_{2i + k = j} \mathbf{v}_i \, \mathbf{\Theta}_k + \mathbf{b}
 
-    the transpose of the learned :class:`LatticePool`, for ``mode="learned"``. ``"slice"``
-    interpolates: it is the transpose of the pooling with ``aggr="sum"``.
+    where vertex :math:`2i` of the fine lattice lies at vertex :math:`i` of the coarse one, for
+    ``mode="learned"``, the transpose of learned :class:`LatticePool`. ``"slice"`` interpolates
+    linearly, the transpose of :class:`LatticePool` with ``aggr="sum"``.
 
     Args:
-        in_channels: Size of each input sample, or ``-1`` to derive it from the first call.
-        out_channels: Size of each output sample without the skip, ``in_channels`` if nothing is
-            learned.
-        dim: Dimension of the lattice.
+        in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
+        out_channels: Size of each output sample without the skip; must equal ``in_channels`` unless
+            ``mode="learned"``.
+        dim: Feature dimension :math:`d` of the lattice.
         mode: ``"slice"`` or ``"learned"``.
-        bias: If ``False``, a learned unpooling has no additive bias.
+        bias: If ``False``, learned unpooling does not learn an additive bias.
 
     Shapes:
         - values: :math:`(M', C_{in})`
@@ -54,7 +49,7 @@ class LatticeUnpool(FilterBankLayer):
     def __init__(
         self, in_channels: int, out_channels: int, dim: int, mode: str = "slice", bias: bool = True
     ):
-        check_count(self, "dim", dim)
+        check_integer(self, "dim", dim)
         check_choice(self, "mode", mode, ("slice", "learned"))
         learned = mode == "learned"
         taps = 2 ** (dim + 1) - 1 if learned else 0
@@ -63,7 +58,7 @@ class LatticeUnpool(FilterBankLayer):
         self.reset_parameters()
 
     @property
-    def _taps_read(self) -> int:
+    def _fan_taps(self) -> int:
         return 2  # a fine vertex lies between two coarse ones
 
     def forward(
@@ -74,27 +69,42 @@ class LatticeUnpool(FilterBankLayer):
         at: Incidence,
         skip: Tensor | None = None,
     ) -> Tensor:
-        """Take values back to the fine lattice.
+        """Unpool values at coarse vertices.
 
         Args:
             values: Values at the vertices of ``coarse``.
             lattice: The fine lattice.
             coarse: The coarse lattice, from :class:`LatticePool` or ``lattice.coarsen()``.
-            at: Where the vertices of ``lattice`` lie on ``coarse``.
-            skip: Values at the vertices of ``lattice``, to set beside the result.
+            at: The incidence of the vertices of ``lattice`` on ``coarse``.
+            skip: Values at the vertices of ``lattice``, concatenated to the output.
         """
         check_lattice(self, "lattice", lattice)
-        coarse, at = coarsened(self, lattice, coarse, at)
-        device, rows = coarse.device, coarse.num_vertices
-        check_values(self, "values", values, self.in_channels, device, rows, "vertices", "coarse")
+        coarse, at = resolve_coarse(self, lattice, coarse, at)
+        check_matrix(
+            self,
+            "values",
+            values,
+            device=coarse.device,
+            rows=coarse.num_vertices,
+            channels=self.in_channels,
+            of="vertices of 'coarse'",
+        )
         if skip is not None:
-            check_values(self, "skip", skip, -1, device, lattice.num_vertices, "vertices")
+            check_matrix(
+                self,
+                "skip",
+                skip,
+                device=coarse.device,
+                rows=lattice.num_vertices,
+                of="vertices of 'lattice'",
+            )
         self.initialize_parameters(values)
         check_parameters(self, values, "'values'")
         working = working_dtype(values)
         wide = values.to(working)
         if self.mode == "learned":
-            out = convolve(self, wide, Stride.between(lattice, coarse, at), back=True)
+            edges = StrideEdges.between(lattice, coarse, at)
+            out = strided_convolve(self, wide, edges, transpose=True)
         else:
             out = self.slice(coarse, wide, at, explained=True)
         if self.bias is not None:
@@ -103,4 +113,4 @@ class LatticeUnpool(FilterBankLayer):
         return out if skip is None else torch.cat([out, skip.to(out.dtype)], 1)
 
     def __repr__(self) -> str:
-        return self._named(mode=self.mode)
+        return self._format_repr(mode=self.mode)

@@ -1,20 +1,23 @@
-"""Torch operators over the kernels: ``torch.ops.permutogeo.*``.
+"""Custom torch operators over the kernels: ``torch.ops.permutogeo.*``.
 
-Each has a fake, an autograd formula made of the same operators (so that it can be differentiated
-again) and an autocast rule (float32). They take what :class:`permutogeo.Lattice` has checked.
+Each has a fake implementation, an autograd formula in terms of the same operators (so that higher
+derivatives work) and an autocast rule (float32). Arguments are checked by
+:class:`permutogeo.Lattice`, not here.
 """
 
 from permutogeo.ops.blur import blur
 from permutogeo.ops.build import build
 from permutogeo.ops.convolve import convolve, convolve_backward, correlate
 from permutogeo.ops.convolve_channelwise import convolve_channelwise, correlate_channelwise
+from permutogeo.ops.convolve_edges import convolve_edges, correlate_edges
 from permutogeo.ops.dot import dot
 from permutogeo.ops.embed import embed_adjoint, embed_tangent
-from permutogeo.ops.locate import find, hash_codes, locate
+from permutogeo.ops.locate import locate
 from permutogeo.ops.neighbors import neighbors, opposite
-from permutogeo.ops.plan import plan
+from permutogeo.ops.plan import splat_plan
 from permutogeo.ops.slice import slice
 from permutogeo.ops.splat import splat
+from permutogeo.ops.table import find, hash_codes
 
 __all__ = [
     "blur",
@@ -22,8 +25,10 @@ __all__ = [
     "convolve",
     "convolve_backward",
     "convolve_channelwise",
+    "convolve_edges",
     "correlate",
     "correlate_channelwise",
+    "correlate_edges",
     "dot",
     "embed_adjoint",
     "embed_tangent",
@@ -32,7 +37,7 @@ __all__ = [
     "locate",
     "neighbors",
     "opposite",
-    "plan",
     "slice",
     "splat",
+    "splat_plan",
 ]

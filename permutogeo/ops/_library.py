@@ -1,13 +1,20 @@
-"""How an operator is declared to torch."""
+"""Registration of operators with torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 _library = torch.library.Library("permutogeo", "DEF")
+
+# The operators by name, for formulas that refer to each other.
+ops = SimpleNamespace()
 
 
 def define(
@@ -17,23 +24,135 @@ def define(
     *,
     save: Callable[..., None] | None = None,
     backward: Callable[..., Any] | None = None,
-) -> Any:
-    """Register an operator and return it.
+    linear: Sequence[int] = (),
+    jvp: Callable[..., Any] | None = None,
+) -> Callable[..., Any]:
+    """Register ``torch.ops.permutogeo.<name>`` and return a function that calls it.
 
     Args:
-        schema: Its name and signature.
-        impl: What it does, on any device.
-        fake: The shapes of what it returns.
+        schema: Name and signature.
+        impl: Implementation, on any device.
+        fake: Returns empty tensors of the output's shapes and types.
         save: Autograd's ``setup_context(ctx, inputs, output)``.
-        backward: Its gradient, in terms of other operators.
+        backward: Gradient, in terms of other operators.
+        linear: Positions of the arguments in each of which the operator is linear; its forward-mode
+            derivative is the sum of the operator with one of them replaced by its tangent.
+        jvp: Forward-mode derivative ``jvp(inputs, tangents)`` of any other operator.
     """
     name = schema.partition("(")[0]
     qualified = f"permutogeo::{name}"
     _library.define(schema)
-    _library.impl(name, impl, "CompositeExplicitAutograd")
+    _library.impl(name, _hide_from_dynamo(impl), "CompositeExplicitAutograd")
     torch.library.register_fake(qualified, fake, lib=_library)
     if backward is not None:
         torch.library.register_autograd(qualified, backward, setup_context=save, lib=_library)
     for device in ("cpu", "cuda"):
         torch.library.register_autocast(qualified, device, torch.float32, lib=_library)
-    return getattr(torch.ops.permutogeo, name).default
+    op = getattr(torch.ops.permutogeo, name).default
+    call = op
+    if backward is not None:
+        assert save is not None
+        call = _transformable(name, op, save, backward, jvp or _multilinear(name, linear))
+    setattr(ops, name, call)
+    return call
+
+
+def _hide_from_dynamo(impl: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep ``torch.compile`` from tracing an implementation, which takes addresses of tensors.
+
+    After a graph break, operators run while Dynamo traces every Python frame.
+    """
+    hidden: list[Callable[..., Any]] = []
+
+    @wraps(impl)
+    def call(*args: Any) -> Any:
+        # Importing Dynamo takes seconds and is left to torch.compile.
+        if "torch._dynamo" not in sys.modules:
+            return impl(*args)
+        if not hidden:
+            torch.compiler.disable(call, recursive=False)  # skips this frame from now on
+            hidden.append(torch.compiler.disable(impl))
+        return hidden[0](*args)
+
+    return call
+
+
+def _multilinear(name: str, linear: Sequence[int]) -> Callable[..., Any]:
+    """Return the forward-mode derivative of an operator that is linear in some arguments."""
+
+    def jvp(inputs: tuple, tangents: tuple) -> Any:
+        terms = []
+        for position in linear:
+            if tangents[position] is not None:
+                changed = (*inputs[:position], tangents[position], *inputs[position + 1 :])
+                terms.append(getattr(ops, name)(*changed))
+        return sum(terms[1:], terms[0]) if terms else None
+
+    return jvp
+
+
+def _transformable(
+    name: str, op: Any, save: Callable[..., None], backward: Callable[..., Any], jvp: Any
+) -> Callable[..., Any]:
+    """Return a function that calls ``op``, also under ``torch.func`` and forward-mode autograd.
+
+    ``register_autograd`` knows neither: its operators drop tangents and refuse ``torch.func.grad``.
+    """
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(*args: Any) -> Any:
+            return op(*args)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+            save(ctx, inputs, output)
+            ctx.inputs = inputs if _in_forward_mode() else None
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return backward(ctx, *grads)
+
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            return jvp(ctx.inputs, tangents)
+
+        @staticmethod
+        def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
+            return _loop(name, call, info.batch_size, in_dims, args)
+
+    Function.__name__ = f"permutogeo_{name}"
+
+    def call(*args: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return op(*args)
+        if torch._C._are_functorch_transforms_active() or _in_forward_mode():
+            return Function.apply(*args)
+        return op(*args)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def _in_forward_mode() -> bool:
+    return forward_ad._current_level >= 0
+
+
+def _loop(name: str, call: Any, size: int, in_dims: tuple, args: tuple) -> Any:
+    """Call an operator for each element of a batch, as ``vmap`` does without a batching rule."""
+
+    def element(arg: Any, dim: Any, i: int) -> Any:
+        return arg.select(dim, i) if isinstance(arg, torch.Tensor) and dim is not None else arg
+
+    pairs = list(zip(args, in_dims, strict=True))
+    rows = [[element(arg, dim, i) for arg, dim in pairs] for i in range(size)]
+    results = [call(*row) for row in rows]
+    try:
+        if isinstance(results[0], tuple):
+            return tuple(map(torch.stack, zip(*results, strict=True))), (0,) * len(results[0])
+        return torch.stack(results), 0
+    except RuntimeError:
+        raise ValueError(
+            f"Expected results of equal size under vmap (got lattices of different sizes from "
+            f"'{name}'); call it for each element instead"
+        ) from None

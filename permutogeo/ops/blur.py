@@ -1,4 +1,4 @@
-"""The separable Gaussian on the lattice."""
+"""Separable Gaussian blur on the lattice."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
-from permutogeo import _warp, stencils
 from permutogeo.kernels import blur as kernels
+from permutogeo.ops import stencils
 from permutogeo.ops._library import define
-from permutogeo.ops.rows import with_zero_row
+from permutogeo.ops.neighbors import with_zero_row
+from permutogeo.runtime import bridge, memory
 
-# Vertices that keep a thread busy for much longer than it takes to start it.
+# Fewest vertices for which another thread pays.
 _GRAIN = 16384
 _LANES = 8
 _WIDEST = 64
@@ -20,27 +21,27 @@ _WIDEST = 64
 def _blur(values, neighbors, dim, taps, reverse):
     device, count = values.device, len(values)
     radius, channels = len(taps) // 2, values.shape[1]
-    # A kernel for each length of rows is worth its making for lengths that fill vectors.
+    # Row widths that fill SIMD vectors get a kernel of their own.
     wide = channels % _LANES == 0 and 0 < channels <= _WIDEST
     make, key = (kernels.make_wide, (channels,)) if wide else (kernels.make, ())
-    run = _warp.kernels(make, values.dtype, radius, *key, device=device)
-    # Divided by the response at the centre: to return there, the steps on all axes must be equal.
+    run = bridge.load_kernels(make, values.dtype, radius, *key, device=device)
+    # Normalized by the response at the center, which only equal steps along all axes reach.
     gain = sum(tap ** (dim + 1) for tap in taps) ** (-1.0 / (dim + 1))
     sides = [tap for tap in taps[radius + 1 :] for _ in range(2)]
     tap = run.Tap(*(gain * tap for tap in [taps[radius], *sides]))
     axes = stencils.axis_columns(dim, radius).tolist()
     current = with_zero_row(values)
-    out = _warp.empty(*current.shape, dtype=values.dtype, device=device)
+    out = memory.empty(*current.shape, dtype=values.dtype, device=device)
     out[count] = 0
     for axis in reversed(axes) if reverse else axes:
-        _warp.launch(
+        bridge.launch(
             run.axis,
             count,
-            _warp.array(neighbors, 2),
+            bridge.array(neighbors, 2),
             run.Column(*axis),
             tap,
-            *([_warp.array(current, 1)] if wide else _warp.rows(current)),
-            *([_warp.array(out, 1)] if wide else _warp.rows(out)),
+            *([bridge.array(current, 1)] if wide else bridge.rows(current)),
+            *([bridge.array(out, 1)] if wide else bridge.rows(out)),
             device=device,
             grain=_GRAIN,
         )
@@ -66,4 +67,5 @@ blur = define(
     ),
     save=_save,
     backward=_backward,
+    linear=[0],
 )

@@ -1,9 +1,9 @@
-"""Learned filter banks on the lattice: neighbors gathered in chunks, and a dense product for each.
+"""Learned convolution on the lattice: neighbors gathered in chunks, one dense product per chunk.
 
-``convolve`` and ``correlate`` are two derivatives of one form,
-``sum_vk values_{neighbor_k(v)} @ filter_k @ grad_v``; the third, in ``values``, is a convolution
-too, since the stencil contains with every offset its negative (``opposite``). The backward of a
-convolution needs the last two, which share what they gather: ``convolve_backward`` makes both.
+``convolve`` and ``correlate`` are derivatives of the trilinear form
+``sum_vk values_{neighbor_k(v)} @ filter_k @ grad_v``. The derivative in ``values`` is a convolution
+too, since a stencil contains the negative of each offset (``opposite``). ``convolve_backward``
+computes the gradients in the values and in the filter from one gathering.
 """
 
 from __future__ import annotations
@@ -14,26 +14,23 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-from permutogeo import _threads, _warp
 from permutogeo.kernels import convolve as kernels
-from permutogeo.ops import workspace
-from permutogeo.ops._library import define
-from permutogeo.ops.rows import with_zero_row
+from permutogeo.ops._library import define, ops
+from permutogeo.ops.neighbors import with_zero_row
 from permutogeo.ops.splat import combine
+from permutogeo.runtime import bridge, memory, threads
 
-ops = torch.ops.permutogeo
-
-# A chunk of gathered rows stays in a core's cache.
+# Size of a chunk of gathered rows: it fits into a core's cache.
 _CHUNK_BYTES = 4 * 2**20
 _CUDA_CHUNK_BYTES = 64 * 2**20
-# Products with fewer columns than this are made as rows, which takes a fifth of the time.
+# MKL computes products of fewer columns than this five times as fast when transposed.
 _FEW_COLUMNS = 12
-# Partial sums of the filter's gradient, whatever the number of threads.
+# Partial sums of the filter's gradient, on any number of threads.
 _PARTIAL_SUMS = 16
 
 
 class _Gather:
-    """Neighbors' values of a range of vertices, as the rows of a matrix for each group."""
+    """Gathers the neighbors' values of a range of vertices, as a matrix for each group."""
 
     def __init__(self, values: torch.Tensor, neighbors: torch.Tensor, groups: int):
         self.values = with_zero_row(values)
@@ -41,30 +38,31 @@ class _Gather:
         self.groups = groups
         taps, channels = neighbors.shape[1], values.shape[1]
         self.row = taps * channels
-        self.run = _warp.kernels(kernels.make_gather, values.dtype, device=values.device)
+        self.kernels = bridge.load_kernels(kernels.make, values.dtype, device=values.device)
         size = _CHUNK_BYTES if values.device.type == "cpu" else _CUDA_CHUNK_BYTES
         row_bytes = max(1, self.row * values.element_size())
-        bound = workspace.get_workspace()
-        self.chunk = max(1, min(size, bound) // row_bytes)
-        self.workers = max(1, bound // (self.chunk * row_bytes))
+        workspace = memory.get_workspace()
+        self.chunk = max(1, min(size, workspace) // row_bytes)
+        self.workers = max(1, workspace // (self.chunk * row_bytes))
 
     def chunks(self) -> list[tuple[int, int]]:
+        """Return ranges of vertices whose neighbors fit into one buffer."""
         count = len(self.neighbors)
         return [(i, min(i + self.chunk, count)) for i in range(0, count, self.chunk)]
 
     def reader(self) -> Callable[[int, int], torch.Tensor]:
-        """A function with a buffer of its own, from a range of vertices to their matrices.
+        """Return a function that gathers a range of vertices into a buffer of its own.
 
-        They are ``[groups, last - first, K C / groups]`` and live until the next call.
+        It returns ``[groups, last - first, K C / groups]``, valid until the next call.
         """
         taps, channels = self.neighbors.shape[1], self.values.shape[1]
         rows = min(self.chunk, len(self.neighbors))
         buffer = self.values.new_empty(rows * taps, channels)
-        fill = _warp.prepare(
-            self.run.gather,
-            _warp.array(self.neighbors, 2),
-            *_warp.rows(self.values),
-            *_warp.rows(buffer),
+        fill = bridge.prepare(
+            self.kernels.gather,
+            bridge.array(self.neighbors, 2),
+            *bridge.rows(self.values),
+            *bridge.rows(buffer),
             device=self.values.device,
         )
 
@@ -78,12 +76,22 @@ class _Gather:
 
         return read
 
+    def run(self, work: Callable[[Iterator], None], items: list) -> None:
+        """Distribute ``items`` over as many workers as the workspace allows."""
+        pending = iter(items)
+        if self.values.device.type != "cpu":  # streams belong to the calling thread
+            with torch.no_grad():
+                work(pending)
+            return
+        workers = min(threads.count(), self.workers, len(items))
+        threads.run_without_grad([lambda: work(pending)] * workers)
+
 
 def _convolve(values, filter, neighbors, opposite, groups):
-    out = _warp.empty(len(neighbors), filter.shape[2], dtype=values.dtype, device=values.device)
+    out = memory.empty(len(neighbors), filter.shape[2], dtype=values.dtype, device=values.device)
     if out.numel() == 0 or filter.numel() == 0:
         return out.zero_()
-    extra = _to_whole_blocks(values, groups)
+    extra = _padding(values, groups)
     if extra:
         values, filter = pad(values, (0, extra)), pad(filter, (0, 0, 0, extra))
     gather = _Gather(values, neighbors, groups)
@@ -94,44 +102,51 @@ def _convolve(values, filter, neighbors, opposite, groups):
         for first, last in chunks:
             _multiply(read(first, last), matrix, out[first:last])
 
-    _in_workers(work, gather.chunks(), gather)
+    gather.run(work, gather.chunks())
     return out
 
 
 def _convolve_backward(values, filter, grad, neighbors, opposite, groups):
-    return _adjoint(values, grad, neighbors, opposite, groups, filter)
+    """Return the gradients in the values and in the filter, from the neighbors of ``grad``."""
+    grad_values = memory.empty(*values.shape, dtype=values.dtype, device=values.device)
+    if values.numel() == 0 or grad.numel() == 0:
+        return grad_values.zero_(), torch.zeros_like(filter)
+    outputs, extra = grad.shape[1], _padding(grad, groups)
+    if extra:
+        grad, filter = pad(grad, (0, extra)), pad(filter, (0, extra))
+    matrix = _matrix(_transposed(filter.detach(), opposite, groups), groups)
+    sums = _sum_outer_products(values, grad, neighbors, groups, (matrix, grad_values))
+    return grad_values, _filter_gradient(sums, neighbors, opposite, groups, outputs)
 
 
 def _correlate(values, grad, neighbors, opposite, groups):
-    """The filter's gradient, from the neighbors of whichever has fewer channels."""
+    """Return the filter's gradient, gathering neighbors of the operand with fewer channels."""
+    if values.numel() == 0 or grad.numel() == 0:
+        return values.new_zeros(neighbors.shape[1], values.shape[1] // groups, grad.shape[1])
     if values.shape[1] > grad.shape[1]:
-        return _adjoint(values, grad, neighbors, opposite, groups, None)[1]
-    # With u the neighbor k of v, v is the opposite neighbor of u.
-    exchanged = _adjoint(grad, values, neighbors, opposite, groups, None)[1]
+        return _gathered_correlation(values, grad, neighbors, opposite, groups)
+    exchanged = _gathered_correlation(grad, values, neighbors, opposite, groups)
     return _transposed(exchanged, opposite, groups).contiguous()
 
 
-def _adjoint(values, grad, neighbors, opposite, groups, filter):
-    """Gradients in the values (where a filter is given) and in the filter, from one gathering.
-
-    With ``u`` the neighbor ``k`` of ``v``, ``v`` is the opposite neighbor of ``u``: the filter's
-    gradient too can be read from the neighbors of ``grad``.
-    """
-    taps, (count, channels), outputs = neighbors.shape[1], values.shape, grad.shape[1]
-    grad_filter = values.new_zeros(taps, channels // groups, outputs)
-    out = None
-    if filter is not None:
-        out = _warp.empty(count, channels, dtype=values.dtype, device=values.device)
-    if values.numel() == 0 or grad.numel() == 0:
-        return out if out is None else out.zero_(), grad_filter
-    extra = _to_whole_blocks(grad, groups)
+def _gathered_correlation(values, grad, neighbors, opposite, groups):
+    """Return the filter's gradient from the neighbors of ``grad``."""
+    outputs, extra = grad.shape[1], _padding(grad, groups)
     if extra:
-        grad, filter = pad(grad, (0, extra)), None if filter is None else pad(filter, (0, extra))
+        grad = pad(grad, (0, extra))
+    sums = _sum_outer_products(values, grad, neighbors, groups)
+    return _filter_gradient(sums, neighbors, opposite, groups, outputs)
+
+
+def _sum_outer_products(values, grad, neighbors, groups, product=None):
+    """Return ``sum_v values_v^T [grad at neighbor k of v]_k`` for each group.
+
+    Args:
+        product: A matrix per group by which the gathered rows are multiplied, and the output.
+    """
+    count, channels = values.shape
     gather = _Gather(grad, neighbors, groups)
-    if filter is not None:
-        matrix = _matrix(_transposed(filter.detach(), opposite, groups), groups)
-    # [groups, C_in / groups, M]
-    columns = values.detach().reshape(count, groups, -1).permute(1, 2, 0)
+    columns = values.detach().reshape(count, groups, -1).permute(1, 2, 0)  # [groups, C, M]
     chunks = gather.chunks()
     parts = min(_PARTIAL_SUMS, len(chunks))
     sums = values.new_zeros(parts, groups, channels // groups, gather.row // groups)
@@ -141,26 +156,36 @@ def _adjoint(values, grad, neighbors, opposite, groups, filter):
         for part in mine:
             for first, last in chunks[part::parts]:
                 rows = read(first, last)
-                if out is not None:
+                if product is not None:
+                    matrix, out = product
                     _multiply(rows, matrix, out[first:last])
                 if groups == 1:
                     sums[part, 0].addmm_(columns[0, :, first:last], rows[0])
                 else:
                     sums[part].baddbmm_(columns[:, :, first:last], rows)
 
-    _in_workers(work, list(range(parts)), gather)
-    total = combine(sums).view(groups, channels // groups, taps, -1)
-    total = total.permute(2, 1, 0, 3).reshape(taps, channels // groups, -1)
-    return out, total[..., :outputs].index_select(0, opposite)
+    gather.run(work, list(range(parts)))
+    return combine(sums)
 
 
-def _to_whole_blocks(values: torch.Tensor, groups: int) -> int:
-    """How many channels of zeros more are gathered faster, as whole blocks (kernels/rows.py)."""
+def _filter_gradient(sums, neighbors, opposite, groups, outputs):
+    """Return sums ``[groups, C_in / groups, K C_out / groups]`` in the layout of the filter.
+
+    If ``u`` is the neighbor ``k`` of ``v``, then ``v`` is the opposite neighbor of ``u``: sums over
+    the neighbors of the gradient belong to the opposite taps.
+    """
+    taps, width = neighbors.shape[1], sums.shape[1]
+    grouped = sums.view(groups, width, taps, -1).permute(2, 1, 0, 3).reshape(taps, width, -1)
+    return grouped[..., :outputs].index_select(0, opposite)
+
+
+def _padding(values: torch.Tensor, groups: int) -> int:
+    """Return how many zero channels to append so that rows are a multiple of four."""
     return -values.shape[1] % 4 if groups == 1 and values.shape[1] % 4 > 1 else 0
 
 
 def _matrix(filter: torch.Tensor, groups: int) -> torch.Tensor:
-    """The filter as one matrix for each group, ``[groups, K C_in / groups, C_out / groups]``."""
+    """Return the filter as a matrix per group, ``[groups, K C_in / groups, C_out / groups]``."""
     taps, _, outputs = filter.shape
     grouped = filter.reshape(taps, -1, groups, outputs // groups).permute(2, 0, 1, 3)
     matrix = grouped.reshape(groups, -1, outputs // groups)
@@ -168,7 +193,7 @@ def _matrix(filter: torch.Tensor, groups: int) -> torch.Tensor:
 
 
 def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> None:
-    """Gathered rows of each group times its matrix, side by side into ``out``."""
+    """Write the product of rows and matrix of each group to ``out``, groups side by side."""
     if len(matrix) == 1 and out.shape[1] < _FEW_COLUMNS:
         out.copy_(torch.mm(matrix[0].t(), rows[0].t()).t())
     elif len(matrix) == 1:
@@ -177,19 +202,8 @@ def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> No
         out.copy_(torch.bmm(rows, matrix).transpose(0, 1).reshape(out.shape))
 
 
-def _in_workers(work: Any, items: list, gather: _Gather) -> None:
-    """Let each worker take items in turn, with as many workers as the working memory allows."""
-    pending = iter(items)
-    if gather.values.device.type != "cpu":  # the caller's stream is the caller's thread's
-        with torch.no_grad():
-            work(pending)
-        return
-    workers = min(_threads.count(), gather.workers, len(items))
-    _warp.run([lambda: work(pending)] * workers)
-
-
 def _transposed(filter: torch.Tensor, opposite: torch.Tensor, groups: int) -> torch.Tensor:
-    """The filter of the adjoint: each tap at its opposite, its channels exchanged."""
+    """Return the filter of the adjoint: taps exchanged with their opposites, channels swapped."""
     taps, width, out_channels = filter.shape
     grouped = filter.index_select(0, opposite).view(taps, width, groups, out_channels // groups)
     return grouped.permute(0, 3, 2, 1).reshape(taps, out_channels // groups, groups * width)
@@ -230,6 +244,21 @@ def _backward_backward(ctx: Any, grad_values: torch.Tensor, grad_filter: torch.T
     )
 
 
+def _jvp_backward(inputs: tuple, tangents: tuple) -> tuple:
+    values, filter, grad, *indices = inputs
+    d_values, d_filter, d_grad, *_ = (
+        torch.zeros_like(primal) if tangent is None else tangent
+        for primal, tangent in zip(inputs[:3], tangents[:3], strict=True)
+    )
+    grad_values, grad_filter = ops.convolve_backward(values, filter, d_grad, *indices)
+    neighbors, opposite, groups = indices
+    adjoint = _transposed(d_filter, opposite, groups)
+    return (
+        grad_values + ops.convolve(grad, adjoint, neighbors, opposite, groups),
+        grad_filter + ops.correlate(d_values, grad, neighbors, opposite, groups),
+    )
+
+
 def _backward_correlate(ctx: Any, grad: torch.Tensor) -> tuple:
     values, other, neighbors, opposite = ctx.saved_tensors
     grad_values = grad_other = None
@@ -250,6 +279,7 @@ convolve = define(
     ),
     save=_save,
     backward=_backward_convolve,
+    linear=[0, 1],
 )
 
 correlate = define(
@@ -261,6 +291,7 @@ correlate = define(
     ),
     save=_save,
     backward=_backward_correlate,
+    linear=[0, 1],
 )
 
 convolve_backward = define(
@@ -273,4 +304,5 @@ convolve_backward = define(
     ),
     save=_save,
     backward=_backward_backward,
+    jvp=_jvp_backward,
 )

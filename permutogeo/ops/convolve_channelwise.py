@@ -1,4 +1,4 @@
-"""Filters that act on each channel by itself: one for all (``[K, 1]``) or one each (``[K, C]``)."""
+"""Convolution that does not mix channels: a shared filter ``[K, 1]`` or a depthwise ``[K, C]``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from typing import Any
 
 import torch
 
-from permutogeo import _warp
-from permutogeo.kernels import convolve as kernels
-from permutogeo.ops._library import define
-from permutogeo.ops.rows import with_zero_row
+from permutogeo.kernels import convolve_channelwise as kernels
+from permutogeo.ops._library import define, ops
+from permutogeo.ops.neighbors import with_zero_row
 from permutogeo.ops.splat import combine
+from permutogeo.runtime import bridge, memory
 
-ops = torch.ops.permutogeo
-
-# Vertices whose products are summed before the sums are.
+# Vertices per partial sum of the filter's gradient.
 _RUN = 1024
 _MOST_RUNS = 64
 
@@ -22,18 +20,17 @@ _MOST_RUNS = 64
 def _convolve(values, filter, neighbors, opposite):
     device = values.device
     count, channels = values.shape
-    out = _warp.empty(count, channels, dtype=values.dtype, device=device)
+    out = memory.empty(count, channels, dtype=values.dtype, device=device)
     values, filter = with_zero_row(values), filter.detach().contiguous()
-    run = _warp.kernels(kernels.make_channelwise, values.dtype, device=device)
     shared = filter.shape[1] == 1
-    described = [_warp.array(filter.view(-1), 1)] if shared else _warp.rows(filter)
-    _warp.launch(
-        run.shared if shared else run.depthwise,
+    described = [bridge.array(filter.view(-1), 1)] if shared else bridge.rows(filter)
+    bridge.launch(
+        _kernels(shared, values).convolve,
         count,
-        _warp.array(neighbors, 2),
+        bridge.array(neighbors, 2),
         *described,
-        *_warp.rows(values),
-        *_warp.rows(out),
+        *bridge.rows(values),
+        *bridge.rows(out),
         device=device,
         grain=256,
     )
@@ -46,25 +43,29 @@ def _correlate(values, grad, neighbors, opposite, shared):
     count, taps = neighbors.shape
     runs = max(1, min(_MOST_RUNS, count // _RUN))
     length = -(-count // runs)
-    tools = _warp.kernels(kernels.make_channelwise, values.dtype, device=device)
     if shared:
         out = torch.zeros(runs, taps, dtype=torch.float64, device=device)
-        kernel, described = tools.shared_grad, [_warp.array(out, 2)]
+        described = [bridge.array(out, 2)]
     else:
         out = values.new_zeros(runs * taps, values.shape[1])
-        kernel, described = tools.depthwise_grad, _warp.rows(out)
-    _warp.launch(
-        kernel,
+        described = bridge.rows(out)
+    bridge.launch(
+        _kernels(shared, values).correlate,
         runs,
         length,
-        _warp.array(neighbors, 2),
-        *_warp.rows(values),
-        *_warp.rows(grad),
+        bridge.array(neighbors, 2),
+        *bridge.rows(values),
+        *bridge.rows(grad),
         *described,
         device=device,
         grain=1,
     )
     return combine(out.view(runs, taps, -1)).to(values.dtype)
+
+
+def _kernels(shared: bool, values: torch.Tensor) -> Any:
+    make = kernels.make_shared if shared else kernels.make_depthwise
+    return bridge.load_kernels(make, values.dtype, device=values.device)
 
 
 def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
@@ -103,6 +104,7 @@ convolve_channelwise = define(
     ),
     save=_save,
     backward=_backward_convolve,
+    linear=[0, 1],
 )
 
 correlate_channelwise = define(
@@ -114,4 +116,5 @@ correlate_channelwise = define(
     ),
     save=_save,
     backward=_backward_correlate,
+    linear=[0, 1],
 )

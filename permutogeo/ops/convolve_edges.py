@@ -1,11 +1,12 @@
-"""Learned filter banks along edges that have a tap each, as between a lattice and a coarser one.
+"""Learned convolution along typed edges, as between a lattice and a coarser one.
 
-Edges stand in the order of their taps, those of tap ``k`` from ``begin[k]`` to ``begin[k + 1]``;
-what stands behind the last is no edge. An edge takes its source times the tap's matrix to its
-target. No two edges of a tap share a target, or a source, so that sums have one order.
+The type of an edge is its tap. Edges are sorted by tap, those of tap ``k`` from ``begin[k]`` to
+``begin[k + 1]``; entries after the last bound are ignored. An edge adds its source times the matrix
+of its tap to its target. Edges of one tap have distinct sources and targets, so that the order of
+sums is fixed.
 
-``convolve_edges`` and ``correlate_edges`` are derivatives of one form,
-``sum_e values_{source(e)} @ filter_{tap(e)} @ grad_{target(e)}``, and so each other's.
+``convolve_edges`` and ``correlate_edges`` are derivatives of the trilinear form
+``sum_e values_{source(e)} @ filter_{tap(e)} @ grad_{target(e)}``.
 """
 
 from __future__ import annotations
@@ -16,18 +17,16 @@ from typing import Any
 
 import torch
 
-from permutogeo.ops import workspace
-from permutogeo.ops._library import define
+from permutogeo.ops._library import define, ops
+from permutogeo.runtime import memory
 
-ops = torch.ops.permutogeo
-
-# What is gathered at once stays in a core's cache.
+# Size of a chunk of gathered rows: it fits into a core's cache.
 _CHUNK_BYTES = 4 * 2**20
 
 
 def _chunks(begin: torch.Tensor, row_bytes: int) -> Iterator[tuple[int, slice]]:
-    """A tap and some of its edges at a time, as many as the working memory allows."""
-    size = max(1, min(_CHUNK_BYTES, workspace.get_workspace()) // max(1, row_bytes))
+    """Yield each tap with chunks of its edges that fit into the workspace."""
+    size = max(1, min(_CHUNK_BYTES, memory.get_workspace()) // max(1, row_bytes))
     bounds = begin.tolist()
     for tap, (first, last) in enumerate(pairwise(bounds)):
         for start in range(first, last, size):
@@ -96,6 +95,7 @@ convolve_edges = define(
     ),
     save=_save_convolve,
     backward=_backward_convolve,
+    linear=[0, 1],
 )
 
 correlate_edges = define(
@@ -107,4 +107,5 @@ correlate_edges = define(
     ),
     save=_save_correlate,
     backward=_backward_correlate,
+    linear=[0, 1],
 )

@@ -1,4 +1,5 @@
-"""Inner products of points and their vertices: the derivative in the weights, see ``slice``."""
+"""Inner products of points and their vertices: the derivative of splat and slice in the weights.
+See ``ops/slice.py``."""
 
 from __future__ import annotations
 
@@ -6,20 +7,18 @@ from typing import Any
 
 import torch
 
-from permutogeo import _warp
 from permutogeo.kernels import dot as kernels
-from permutogeo.ops._library import define
-
-ops = torch.ops.permutogeo
+from permutogeo.ops._library import define, ops
+from permutogeo.runtime import bridge, memory
 
 
 def _dot(x, values, vertex, order, begin, runs):
     device = x.device
-    out = _warp.empty(*vertex.shape, dtype=x.dtype, device=device)
+    out = memory.empty(*vertex.shape, dtype=x.dtype, device=device)
     x, values, vertex = x.detach().contiguous(), values.detach().contiguous(), vertex.contiguous()
-    run = _warp.kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
-    described = (*_warp.rows(x), *_warp.rows(values), _warp.array(out, 1))
-    _warp.launch(run.inner, len(x), _warp.array(vertex, 1), *described, device=device)
+    run = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
+    described = (*bridge.rows(x), *bridge.rows(values), bridge.array(out, 1))
+    bridge.launch(run.inner, len(x), bridge.array(vertex, 1), *described, device=device)
     return out
 
 
@@ -45,4 +44,5 @@ dot = define(
     lambda x, values, vertex, order, begin, runs: x.new_empty(vertex.shape),
     save=_save,
     backward=_backward,
+    linear=[0, 1],
 )

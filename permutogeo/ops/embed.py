@@ -1,38 +1,37 @@
-"""Features in: their bounds and checks, and the derivative of the weights in them."""
+"""Range checks of the features, and the derivative of the barycentric weights in them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from permutogeo import _warp
 from permutogeo.kernels import embed as kernels
 from permutogeo.kernels import simplex
-from permutogeo.ops._library import define
-
-ops = torch.ops.permutogeo
+from permutogeo.ops._library import define, ops
+from permutogeo.runtime import bridge, memory
 
 _CHUNK = 16384
 _KEY_LIMIT = 2**31 - 1
 
 
-def elevation(dim: int, tap_variance: float, real: type) -> tuple[Any, Any]:
-    """The arguments ``scale`` and ``fall`` of the kernels that elevate."""
-    scale, fall = simplex.elevation(dim, tap_variance)
-    return real(*scale), real(*fall)
+def elevation_arguments(dim: int, tap_variance: float, real: type) -> tuple[Any, Any]:
+    """Return the arguments ``scale`` and ``subdiagonal`` of the kernels that embed points."""
+    scale, subdiagonal = simplex.elevation(dim, tap_variance)
+    return real(*scale), real(*subdiagonal)
 
 
 def grid_bounds(
-    feature: torch.Tensor, tap_variance: float, name: str
+    feature: torch.Tensor, bounds: Sequence[np.ndarray], tap_variance: float, name: str
 ) -> tuple[list[int], list[int]]:
-    """Integer bounds of the grid coordinates of all corners, after checking the features.
+    """Check the features, and return integer bounds of the grid coordinates of all corners.
 
-    They come from the range of each feature by interval arithmetic: one pass over the input.
+    The bounds follow from the range of each feature by interval arithmetic.
     """
     dim = feature.shape[1]
-    low, high = _range(feature)
+    low, high = bounds
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         _refuse_not_finite(feature, name)
     matrix = simplex.elevation_matrix(dim, tap_variance)
@@ -47,21 +46,38 @@ def grid_bounds(
     ).tolist()
 
 
-def _range(feature: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Least and largest value of each feature; NaN where one is not finite."""
-    if feature.device.type != "cpu":
-        low, high = (bound.double().cpu().numpy() for bound in feature.aminmax(dim=0))
-        return low, high
+def feature_range(
+    feature: torch.Tensor, batch: torch.Tensor | None
+) -> tuple[np.ndarray, np.ndarray, tuple[int, int] | None]:
+    """Return the minimum and maximum of each feature, NaN where a value is not finite, and those of
+    the graph ids."""
+    if feature.device.type == "cpu":
+        low, high = _range_on_threads(feature)
+        if batch is None:
+            return low, high, None
+        least, most = batch.aminmax()
+        return low, high, (int(least), int(most))
+    # One transfer, since each synchronizes: the bits of the features' range, then the ids.
+    parts = [bound.double().view(torch.int64) for bound in feature.aminmax(dim=0)]
+    if batch is not None:
+        parts += [bound.reshape(1) for bound in batch.aminmax()]
+    numbers = torch.cat(parts).cpu().numpy()
+    dim = feature.shape[1]
+    low, high = numbers[: 2 * dim].view(np.float64).reshape(2, dim)
+    return low, high, None if batch is None else (int(numbers[-2]), int(numbers[-1]))
+
+
+def _range_on_threads(feature: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
     count, dim = feature.shape
     chunks = -(-count // _CHUNK)
     low, high, poison = feature.new_empty(3, chunks, dim)
-    run = _warp.kernels(kernels.make, dim, feature.dtype, device=feature.device)
-    outputs = (_warp.array(bound, 1) for bound in (low, high, poison))
-    _warp.launch(
+    run = bridge.load_kernels(kernels.make, dim, feature.dtype, device=feature.device)
+    outputs = (bridge.array(bound, 1) for bound in (low, high, poison))
+    bridge.launch(
         run.bounds,
         chunks,
         _CHUNK,
-        _warp.array(feature, 1),
+        bridge.array(feature, 1),
         *outputs,
         device=feature.device,
         grain=2,
@@ -79,36 +95,36 @@ def _refuse_not_finite(feature: torch.Tensor, name: str) -> None:
 
 
 def _refuse_too_large(feature: torch.Tensor, matrix: np.ndarray, name: str) -> None:
-    """Raise if a row's keys do not fit 32 bits. The bounds of the cloud alone cannot tell."""
+    """Raise if the keys of a row do not fit 32 bits, which the bounds alone cannot decide."""
     dim = feature.shape[1]
     grid = feature.double() @ torch.as_tensor(matrix.T.copy(), device=feature.device)
     # key_j = D c_j - sum(c), and the last is -sum(c).
     total = grid.sum(1, keepdim=True)
     largest = torch.cat([(dim + 1) * grid - total, total], dim=1).abs().amax(1) + dim + 1
-    beyond = (largest > _KEY_LIMIT).nonzero()
+    beyond = (~(largest <= _KEY_LIMIT)).nonzero()  # NaN where the sum overflows
     if len(beyond):
         row = int(beyond[0])
         raise ValueError(
             f"Expected '{name}' whose lattice keys fit 32 bits (got {feature[row].tolist()} in "
-            f"row {row}, which needs {largest[row].item():.3g}); divide the features by a larger "
-            f"bandwidth or subtract an offset"
+            f"row {row}, which needs {largest[row].nan_to_num(torch.inf).item():.3g}); divide the "
+            f"features by a larger bandwidth or subtract an offset"
         )
 
 
 def _derivative(
     name: str, source: torch.Tensor, feature: torch.Tensor, tap_variance: float, width: int
 ) -> torch.Tensor:
-    """Launch ``tangent`` or ``adjoint`` of the weights at ``feature``."""
-    out = _warp.empty(len(feature), width, dtype=feature.dtype, device=feature.device)
+    """Launch the kernel ``tangent`` or ``adjoint`` at ``feature``."""
+    out = memory.empty(len(feature), width, dtype=feature.dtype, device=feature.device)
     source, feature = source.detach().contiguous(), feature.detach().contiguous()
-    run = _warp.kernels(kernels.make, feature.shape[1], feature.dtype, device=feature.device)
-    _warp.launch(
+    run = bridge.load_kernels(kernels.make, feature.shape[1], feature.dtype, device=feature.device)
+    bridge.launch(
         getattr(run, name),
         len(feature),
-        _warp.array(feature, 1),
-        _warp.array(source, 1),
-        *elevation(feature.shape[1], tap_variance, run.Real),
-        _warp.array(out, 1),
+        bridge.array(feature, 1),
+        bridge.array(source, 1),
+        *elevation_arguments(feature.shape[1], tap_variance, run.Real),
+        bridge.array(out, 1),
         device=feature.device,
     )
     return out
@@ -140,6 +156,7 @@ embed_adjoint = define(
         None,
         None,
     ),
+    linear=[0],
 )
 
 embed_tangent = define(
@@ -154,4 +171,5 @@ embed_tangent = define(
         None,
         None,
     ),
+    linear=[0],
 )

@@ -1,4 +1,4 @@
-"""Other points on an existing lattice."""
+"""Incidence of other points on an existing lattice."""
 
 from __future__ import annotations
 
@@ -6,50 +6,12 @@ from typing import Any
 
 import torch
 
-from permutogeo import _warp
 from permutogeo.kernels import build as kernels
-from permutogeo.kernels import table as table_kernels
 from permutogeo.ops._library import define
-from permutogeo.ops.build import PointArguments, check_points, hash_capacity, shift
-from permutogeo.ops.embed import embed_adjoint
-
-
-def _hash_codes(code: torch.Tensor) -> torch.Tensor:
-    device, code = code.device, code.contiguous()
-    slots = torch.full((hash_capacity(len(code)),), -1, dtype=torch.int32, device=device)
-    tools = _warp.kernels(table_kernels.make, code.shape[1], device=device)
-    if device.type == "cpu":
-        count = torch.tensor([len(code)], dtype=torch.int32)
-        described = (_warp.array(code.unsqueeze(0), 2), _warp.array(count, 1))
-        table = _warp.array(slots.unsqueeze(0), 2)
-        _warp.launch(tools.insert, 1, *described, shift(len(slots)), table, device=device)
-    else:
-        owner = torch.empty(len(code), dtype=torch.int32, device=device)
-        described = (_warp.array(slots, 1), _warp.array(owner, 1))
-        _warp.launch(
-            tools.claim,
-            len(code),
-            _warp.array(code, 1),
-            shift(len(slots)),
-            *described,
-            device=device,
-        )
-    return slots
-
-
-def _find(wanted: torch.Tensor, code: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(len(wanted), dtype=torch.int32, device=code.device)
-    wanted, code = wanted.contiguous(), code.contiguous()
-    tools = _warp.kernels(table_kernels.make, code.shape[1], device=code.device)
-    _warp.launch(
-        tools.find,
-        len(wanted),
-        *(_warp.array(wanted, 1), _warp.array(code, 1)),
-        shift(len(slots)),
-        *(_warp.array(slots, 1), _warp.array(out, 1)),
-        device=code.device,
-    )
-    return out
+from permutogeo.ops.build import PointArguments, grid_extent
+from permutogeo.ops.embed import embed_adjoint, embed_tangent
+from permutogeo.ops.table import shift
+from permutogeo.runtime import bridge, memory
 
 
 def _locate(
@@ -63,16 +25,17 @@ def _locate(
     feature = feature.detach().contiguous()
     count, dim = feature.shape
     device = feature.device
-    weight = _warp.empty(count, dim + 1, dtype=feature.dtype, device=device)
-    vertex = _warp.empty(count, dim + 1, dtype=torch.int32, device=device)
+    weight = memory.empty(count, dim + 1, dtype=feature.dtype, device=device)
+    vertex = memory.empty(count, dim + 1, dtype=torch.int32, device=device)
     if count == 0:
         return weight, vertex
-    check_points(feature, batch, tap_variance)
+    grid_extent(feature, batch, tap_variance)
     code = code.contiguous()
-    run = _warp.kernels(kernels.make, dim, feature.dtype, code.shape[1], device=device)
+    run = bridge.load_kernels(kernels.make, dim, feature.dtype, code.shape[1], device=device)
+    box = box.cpu()
     points = PointArguments(feature, batch, box, tap_variance, run.Real)
     extent = box[:, 1].tolist()
-    _warp.launch(
+    bridge.launch(
         run.locate,
         count,
         *points.points,
@@ -80,10 +43,10 @@ def _locate(
         *points.elevation,
         run.Real(*extent[:dim]),
         *points.codes,
-        _warp.array(code, 1),
+        bridge.array(code, 1),
         shift(len(slots)),
-        _warp.array(slots, 1),
-        *(_warp.array(weight, 1), _warp.array(vertex, 1)),
+        bridge.array(slots, 1),
+        *(bridge.array(weight, 1), bridge.array(vertex, 1)),
         device=device,
     )
     return weight, vertex
@@ -106,18 +69,9 @@ def _backward(ctx: Any, grad: torch.Tensor, _: Any) -> tuple:
     return grad_feature, None, None, None, None, None
 
 
-def _fake_slots(code: torch.Tensor) -> torch.Tensor:
-    size = torch.library.get_ctx().new_dynamic_size(min=16)
-    return torch.empty(size, dtype=torch.int32, device=code.device)
+def _jvp(inputs: tuple, tangents: tuple) -> tuple:
+    return embed_tangent(tangents[0], inputs[0], inputs[-1]), None
 
-
-hash_codes = define("hash_codes(Tensor code) -> Tensor", _hash_codes, _fake_slots)
-
-find = define(
-    "find(Tensor wanted, Tensor code, Tensor slots) -> Tensor",
-    _find,
-    lambda wanted, code, slots: wanted.new_empty(wanted.shape[0], dtype=torch.int32),
-)
 
 locate = define(
     "locate(Tensor feature, Tensor? batch, Tensor code, Tensor box, Tensor slots,"
@@ -126,4 +80,5 @@ locate = define(
     _fake_locate,
     save=_save,
     backward=_backward,
+    jvp=_jvp,
 )

@@ -1,13 +1,23 @@
-"""Neighbors of all vertices at all offsets of a stencil."""
+"""Neighbor table: the vertex at every stencil offset of every vertex."""
 
 from __future__ import annotations
 
 import torch
 
-from permutogeo import _warp, stencils
 from permutogeo.kernels import neighbors as kernels
-from permutogeo.ops import box as boxes
+from permutogeo.ops import boxes, stencils
 from permutogeo.ops._library import define
+from permutogeo.runtime import bridge, memory
+
+
+def with_zero_row(values: torch.Tensor) -> torch.Tensor:
+    """Return a copy ``[M + 1, C]`` that ends in a row of zeros, read by the index of absent
+    neighbors."""
+    count, channels = values.shape
+    padded = memory.empty(count + 1, channels, dtype=values.dtype, device=values.device)
+    memory.copy(padded[:count], values)
+    padded[count] = 0
+    return padded
 
 
 def _neighbors(
@@ -15,31 +25,32 @@ def _neighbors(
 ) -> torch.Tensor:
     device, dim = code.device, box.shape[0] - 1
     code = code.contiguous()
-    offset = stencils.grid_offsets(dim, radius, dilation, stencil).to(device)
-    opposite = stencils.opposite(dim, radius, stencil).to(device)
+    # On the CPU until the end: indexing by a mask would synchronize.
+    offset = stencils.grid_offsets(dim, radius, dilation, stencil)
+    opposite = stencils.opposite(dim, radius, stencil)
     shape = (len(code), len(offset))
-    if stencil == "axis":  # the blur reads it column by column
-        out = _warp.full(*shape[::-1], value=-1, dtype=torch.int32, device=device).t()
+    if stencil == "axis":  # stored by columns, as the blur reads it
+        out = memory.full(*shape[::-1], value=-1, dtype=torch.int32, device=device).t()
     else:
-        out = _warp.full(*shape, value=-1, dtype=torch.int32, device=device)
-    index = torch.arange(len(offset), device=device)
+        out = memory.full(*shape, value=-1, dtype=torch.int32, device=device)
+    index = torch.arange(len(offset), device="cpu")
     half = index <= opposite  # the centre is its own opposite
     if len(code) == 0:
         return out
-    column = torch.stack([index[half], opposite[half]], 1).to(torch.int32)
-    offset = offset[half]
+    column = torch.stack([index[half], opposite[half]], 1).to(device, torch.int32)
     reach = int(offset.abs().max())
+    offset = offset[half].to(device)
     if reach > boxes.PADDING:
-        # Past the padding, offsets would carry from one coordinate into the next.
+        # Beyond the padding, offsets would carry from one coordinate into the next.
         wider = boxes.pad(box, reach).to(device)
         code, box = boxes.encode(boxes.decode(code, box), wider).contiguous(), wider
     step = (offset.unsqueeze(-1) * box[:-1, 2:]).sum(1).contiguous()
-    run = _warp.kernels(kernels.make, code.shape[1], device=device)
-    _warp.launch(
+    run = bridge.load_kernels(kernels.make, code.shape[1], device=device)
+    bridge.launch(
         run.merge,
         -(-len(code) // kernels.BLOCK),
-        *(_warp.array(code, 1), _warp.array(step, 1)),
-        *(_warp.array(column, 2), _warp.array(out, 2)),
+        *(bridge.array(code, 1), bridge.array(step, 1)),
+        *(bridge.array(column, 2), bridge.array(out, 2)),
         device=device,
         inner=(len(offset),),
         grain=4,

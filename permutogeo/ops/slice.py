@@ -1,8 +1,8 @@
-"""Values at vertices to values at points.
+"""Slice: values at vertices to values at points.
 
-``splat``, ``slice`` and ``dot`` are the three derivatives of one form, ``sum_ik weight_ik <x_i,
-values_{vertex_ik}>``, in ``values``, ``x`` and ``weight``: the gradient of each is made of the
-other two. ``order``, ``begin`` and ``runs`` are the ``plan`` of the splat among them.
+``splat``, ``slice`` and ``dot`` are the derivatives of the trilinear form ``sum_ik weight_ik <x_i,
+values_{vertex_ik}>`` in ``values``, ``x`` and ``weight``, so that the gradient of each consists of
+the other two. ``order``, ``begin`` and ``runs`` come from ``plan`` and are used by ``splat``.
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ from typing import Any
 
 import torch
 
-from permutogeo import _warp
 from permutogeo.kernels import slice as kernels
-from permutogeo.ops._library import define
-
-ops = torch.ops.permutogeo
+from permutogeo.ops._library import define, ops
+from permutogeo.runtime import bridge, memory
 
 
 def _slice(values, weight, vertex, order, begin, runs):
     device = values.device
     count, corners = vertex.shape
-    out = _warp.empty(count, values.shape[1], dtype=values.dtype, device=device)
+    out = memory.empty(count, values.shape[1], dtype=values.dtype, device=device)
     values, weight = values.detach().contiguous(), weight.detach().contiguous()
     vertex = vertex.contiguous()
-    run = _warp.kernels(kernels.make, corners, values.dtype, device=device)
-    described = (_warp.array(vertex, 1), _warp.array(weight, 1))
-    _warp.launch(
-        run.gather, count, *described, *_warp.rows(values), *_warp.rows(out), device=device
+    run = bridge.load_kernels(kernels.make, corners, values.dtype, device=device)
+    described = (bridge.array(vertex, 1), bridge.array(weight, 1))
+    bridge.launch(
+        run.gather, count, *described, *bridge.rows(values), *bridge.rows(out), device=device
     )
     return out
 
@@ -57,4 +55,5 @@ slice = define(
     ),
     save=_save,
     backward=_backward,
+    linear=[0, 1],
 )

@@ -1,4 +1,5 @@
-"""Values at points to values at vertices: the transpose of ``slice``, which see."""
+"""Splat: values at points to values at vertices, the transpose of ``slice``. See
+``ops/slice.py``."""
 
 from __future__ import annotations
 
@@ -6,65 +7,83 @@ from typing import Any
 
 import torch
 
-from permutogeo import _warp
 from permutogeo.kernels import splat as kernels
-from permutogeo.ops._library import define
-from permutogeo.ops.plan import plan
-
-ops = torch.ops.permutogeo
+from permutogeo.ops._library import define, ops
+from permutogeo.ops.plan import splat_plan
+from permutogeo.runtime import bridge, memory
 
 
 def _splat(x, weight, vertex, num_vertices, order, begin, runs):
     x, weight, vertex = x.detach().contiguous(), weight.detach().contiguous(), vertex.contiguous()
     if order is None:
-        order, begin, runs = plan(vertex, num_vertices, None, None, False)
+        order, begin, runs = splat_plan(vertex, num_vertices, None, None, False)
     if len(runs):
         return _scatter(x, weight, vertex, num_vertices, runs)
     return _collect(x, weight, vertex, num_vertices, order, begin)
 
 
 def _scatter(x, weight, vertex, num_vertices, runs):
-    device = x.device
-    channels, copies = x.shape[1], int(runs[:, 0].max()) + 1
-    shape = (copies * num_vertices, channels)
-    values = _warp.full(*shape, value=0, dtype=x.dtype, device=device)
-    tools = _warp.kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
-    _warp.launch(
+    """Splat runs of points into copies of the vertices of their graphs, then sum the copies."""
+    device, channels = x.device, x.shape[1]
+    copy, first, last, begin, end = runs.unbind(1)
+    copies, rows = int(copy.max()) + 1, int((end - begin).sum())
+    uniform = rows == copies * num_vertices or copies == 1
+    if uniform:
+        rows, base = copies * num_vertices, copy * num_vertices
+    else:  # only graphs with further copies take memory for them
+        base = (end - begin).cumsum(0, dtype=torch.int32) - end
+    values = memory.full(rows, channels, value=0, dtype=x.dtype, device=device)
+    targets = torch.stack([base, first, last], 1)
+    tools = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
+    bridge.launch(
         tools.scatter,
         len(runs),
-        _warp.array(runs, 2),
-        num_vertices,
-        *(_warp.array(vertex, 1), _warp.array(weight, 1)),
-        *_warp.rows(x),
-        *_warp.rows(values),
+        bridge.array(targets, 2),
+        *(bridge.array(vertex, 1), bridge.array(weight, 1)),
+        *bridge.rows(x),
+        *bridge.rows(values),
         device=device,
         grain=1,
     )
-    return combine(values.view(copies, num_vertices, channels))
+    if uniform:
+        return combine(values.view(copies, num_vertices, channels))
+    return _combine_graphs(values, num_vertices, copy, begin, end)
+
+
+def _combine_graphs(values, num_vertices, copy, begin, end):
+    """Sum copies that some graphs have more of than others, in the order of the copies."""
+    out, *parts = values.split(
+        [int((end - begin)[copy == number].sum()) for number in range(int(copy.max()) + 1)]
+    )
+    out = out.clone()  # releases the copies
+    for number, part in enumerate(parts, 1):
+        ranges = zip(begin[copy == number].tolist(), end[copy == number].tolist(), strict=True)
+        out.index_add_(0, torch.cat([torch.arange(*pair) for pair in ranges]), part)
+    return out
 
 
 def combine(copies: torch.Tensor) -> torch.Tensor:
-    """Sum over the first axis in its order, so that the bits do not depend on threads."""
+    """Return the sum over the first axis, in a fixed order on any number of threads."""
     if len(copies) == 1:
         return copies[0]
     flat = copies.reshape(len(copies), -1)
     out = torch.empty_like(flat[0])
-    tools = _warp.kernels(kernels.make_combine, copies.dtype, device=copies.device)
-    described = (_warp.array(flat, 2), _warp.array(out, 1))
-    _warp.launch(tools.combine, len(out), *described, device=copies.device, grain=16384)
+    tools = bridge.load_kernels(kernels.make_combine, copies.dtype, device=copies.device)
+    described = (bridge.array(flat, 2), bridge.array(out, 1))
+    bridge.launch(tools.combine, len(out), *described, device=copies.device, grain=16384)
     return out.view(copies.shape[1:])
 
 
 def _collect(x, weight, vertex, num_vertices, order, begin):
     device = x.device
-    out = _warp.empty(num_vertices, x.shape[1], dtype=x.dtype, device=device)
-    tools = _warp.kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
-    _warp.launch(
+    out = memory.empty(num_vertices, x.shape[1], dtype=x.dtype, device=device)
+    tools = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
+    bridge.launch(
         tools.collect,
         num_vertices,
-        *(_warp.array(part, 1) for part in (begin, order, weight.view(-1))),
-        *_warp.rows(x),
-        *_warp.rows(out),
+        *(bridge.array(part, 1) for part in (begin, order, weight.view(-1))),
+        *bridge.rows(x),
+        *bridge.rows(out),
         device=device,
     )
     return out
@@ -91,4 +110,5 @@ splat = define(
     ),
     save=_save,
     backward=_backward,
+    linear=[0, 1],
 )

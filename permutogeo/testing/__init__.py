@@ -1,1 +1,1 @@
-"""The oracle that the tests compare against. It imports nothing of permutogeo, on purpose."""
+"""Reference implementation that the tests compare against; imports nothing else of permutogeo."""

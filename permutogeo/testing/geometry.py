@@ -1,4 +1,4 @@
-"""Where lattice points lie: stencils, and the simplex that encloses a feature, in float64 numpy.
+"""Geometry of the lattice: stencils, and the enclosing simplex of a feature, in float64 NumPy.
 
 The algorithm is that of Adams et al., "Fast High-Dimensional Filtering Using the Permutohedral
 Lattice" (2010). `d` is the feature dimension; lattice keys carry all `d + 1` coordinates.

@@ -1,4 +1,4 @@
-"""What a whole mesh is, in plain loops."""
+"""Reference for mesh repair, in plain loops."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from collections.abc import Sequence
 def sound(
     vertices: Sequence[Sequence[float]], faces: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[int]]:
-    """The rows of vertices that are finite, and of faces that have three different ones of these
-    and that no face before has in the same order."""
+    """Return the indices of finite vertices and of valid faces.
+
+    A face is valid if its corners are distinct finite vertices and no earlier face has the same
+    corners in the same cyclic order.
+    """
     whole = [i for i, row in enumerate(vertices) if all(map(math.isfinite, row))]
     kept, seen = [], set()
     for i, (a, b, c) in enumerate(faces):

@@ -1,6 +1,6 @@
-"""The permutohedral lattice as a dict, and its Gaussian filter, in float64 numpy.
+"""Permutohedral lattice as a dict, and its Gaussian filter, in float64 NumPy.
 
-Slow, short, and independent of the kernels: every test compares against this file.
+Slow, short and independent of the kernels; the tests compare against it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .geometry import (
+from permutogeo.testing.geometry import (
     TAPS,
     Floats,
     Ints,

@@ -1,21 +1,15 @@
-"""Checkpoints: tensors as safetensors, the rest as JSON in the same file, and no pickle.
-
-A file is written beside its target and then takes its place, so that it is whole at every moment.
-"""
+"""Checkpoints without pickle: tensors as safetensors, everything else as JSON in the same file."""
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
-from permutogeo.data._files import check_readable, replacing
+from permutogeo.weights import read_safetensors, write_safetensors
 
 _ENTRY = "permutogeo"
 _PLAIN = (str, bool, int, float, type(None))
@@ -25,8 +19,8 @@ def save_state(state: Any, path: str | os.PathLike[str]) -> None:
     """Write numbers, strings and tensors in nested lists, tuples and dictionaries.
 
     Args:
-        state: What to keep, such as the ``state_dict`` of a model or an optimizer.
-        path: The file, replaced as a whole.
+        state: Such as the ``state_dict`` of a model or an optimizer.
+        path: The file to write; a failed write leaves the previous file in place.
 
     Example:
         >>> import tempfile, torch
@@ -38,34 +32,41 @@ def save_state(state: Any, path: str | os.PathLike[str]) -> None:
         {'epoch': 3, 'betas': (0.9, 0.99), 'w': tensor([1., 1.])}
     """
     tensors: dict[str, Tensor] = {}
-    described = json.dumps(_describe(state, "", tensors))
-    _write(tensors, Path(path), {_ENTRY: described})
+    encoded = _encode(state, "", tensors)
+    write_safetensors(path, tensors, {_ENTRY: encoded})
 
 
 def load_state(path: str | os.PathLike[str]) -> Any:
-    """What :func:`save_state` wrote, on the CPU."""
+    """Return what :func:`save_state` wrote, with tensors on the CPU."""
     path = Path(path)
-    tensors, described = _read(path)
-    if described is None:
+    tensors, encoded = read_safetensors(path, _ENTRY, needs_checksum=True)
+    if encoded is None:
         raise ValueError(f"'{path}': Expected a checkpoint (got weights alone)")
     try:
-        return _restore(json.loads(described), tensors)
-    except (ValueError, KeyError, TypeError) as error:
+        return _decode(encoded, tensors)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"'{path}': Expected a checkpoint (got a damaged one: {error})") from error
 
 
 def save_weights(model: torch.nn.Module, path: str | os.PathLike[str]) -> None:
-    """Write a model's parameters and buffers under their own names, whole or not at all."""
-    _write({name: _plain_copy(value) for name, value in _weights(model).items()}, Path(path))
+    """Write the parameters and buffers of a model under their names.
+
+    A failed write leaves the previous file in place.
+    """
+    weights = model.state_dict()
+    for name, value in weights.items():
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Expected '{name}' of the model to be a tensor (got {type(value)})")
+    write_safetensors(path, weights)
 
 
 def load_weights(model: torch.nn.Module, path: str | os.PathLike[str]) -> None:
-    """Give a model the parameters and buffers that :func:`save_weights` wrote."""
-    put_weights(model, _read(Path(path))[0], path)
+    """Load the parameters and buffers that :func:`save_weights` wrote into a model."""
+    assign_weights(model, read_safetensors(path)[0], path)
 
 
-def put_weights(model: torch.nn.Module, weights: dict[str, Tensor], origin: Any) -> None:
-    """Load a state dictionary, all of it, with an error that names where it came from."""
+def assign_weights(model: torch.nn.Module, weights: dict[str, Tensor], origin: Any) -> None:
+    """Load a complete state dictionary into a model; errors name its origin."""
     try:
         model.load_state_dict(weights)
     except (RuntimeError, AttributeError, TypeError) as error:
@@ -74,48 +75,19 @@ def put_weights(model: torch.nn.Module, weights: dict[str, Tensor], origin: Any)
         ) from error
 
 
-def _weights(model: torch.nn.Module) -> dict[str, Tensor]:
-    weights = model.state_dict()
-    for name, value in weights.items():
-        if not isinstance(value, Tensor):
-            raise TypeError(f"Expected '{name}' of the model to be a tensor (got {type(value)})")
-    return weights
-
-
-def _plain_copy(value: Tensor) -> Tensor:
-    # Tied weights share memory, which a file of safetensors cannot say.
-    return value.detach().to("cpu", copy=True).contiguous()
-
-
-def _write(tensors: dict[str, Tensor], path: Path, notes: dict[str, str] | None = None) -> None:
-    with replacing(path) as temporary:
-        # Not save_file, which makes a file that only its owner may read.
-        temporary.write_bytes(save(tensors, notes))
-
-
-def _read(path: Path) -> tuple[dict[str, Tensor], str | None]:
-    check_readable(path)
-    try:
-        with safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, (file.metadata() or {}).get(_ENTRY)
-    except SafetensorError as error:
-        raise ValueError(f"'{path}': Expected a file of safetensors ({error})") from error
-
-
-def _describe(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
-    """JSON for a value, with its tensors put aside under their names."""
+def _encode(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
+    """Return a value as JSON; its tensors are moved to ``tensors`` under their names."""
     if isinstance(value, Tensor):
-        # Dots in keys may make two names one.
+        # Dots in keys can make two names equal.
         key = name.lstrip(".") if name.lstrip(".") not in tensors else f"{name}#{len(tensors)}"
-        tensors[key] = _plain_copy(value)
+        tensors[key] = value
         return {"tensor": key}
     if isinstance(value, (list, tuple)):
-        inner = [_describe(part, f"{name}.{i}", tensors) for i, part in enumerate(value)]
+        inner = [_encode(part, f"{name}.{i}", tensors) for i, part in enumerate(value)]
         return {"tuple" if isinstance(value, tuple) else "list": inner}
     if isinstance(value, dict):
-        # Pairs: the keys of an optimizer's state are numbers.
-        return {"dict": [[k, _describe(v, f"{name}.{k}", tensors)] for k, v in value.items()]}
+        # Pairs, since the keys of an optimizer's state are integers.
+        return {"dict": [[k, _encode(v, f"{name}.{k}", tensors)] for k, v in value.items()]}
     if not isinstance(value, _PLAIN):
         raise TypeError(
             f"Expected numbers, strings, tensors, lists and dictionaries to save "
@@ -124,13 +96,13 @@ def _describe(value: Any, name: str, tensors: dict[str, Tensor]) -> Any:
     return value
 
 
-def _restore(described: Any, tensors: dict[str, Tensor]) -> Any:
-    if not isinstance(described, dict):
-        return described
-    (kind, inner), *_ = described.items()
+def _decode(encoded: Any, tensors: dict[str, Tensor]) -> Any:
+    if not isinstance(encoded, dict):
+        return encoded
+    (kind, inner), *_ = encoded.items()
     if kind == "tensor":
         return tensors[inner]
     if kind == "dict":
-        return {key: _restore(value, tensors) for key, value in inner}
-    parts = [_restore(value, tensors) for value in inner]
+        return {key: _decode(value, tensors) for key, value in inner}
+    parts = [_decode(value, tensors) for value in inner]
     return tuple(parts) if kind == "tuple" else parts

@@ -1,4 +1,4 @@
-"""The record of a run: a table as CSV, a curve as PNG, and a bar while it runs."""
+"""Logs of a run: CSV table, PNG curves and a progress bar."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from permutogeo.data._files import replacing
+from permutogeo.data.files import replacing
 
 Row = dict[str, float]
 
 
 def write_csv(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
-    """Write a table, whole or not at all; its columns are those of all rows."""
+    """Write a table; a failed write leaves the previous file in place.
+
+    Args:
+        rows: Dictionaries by column; the table has the columns of all rows.
+        path: The ``.csv`` file.
+    """
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with replacing(Path(path)) as temporary, open(temporary, "w", newline="") as file:
         table = csv.DictWriter(file, columns)
@@ -25,8 +30,8 @@ def write_csv(rows: Sequence[Mapping[str, Any]], path: str | os.PathLike[str]) -
         table.writerows(rows)
 
 
-def check_drawing() -> None:
-    """Raise at once, not after hours, where curves cannot be drawn."""
+def check_matplotlib() -> None:
+    """Raise if Matplotlib is missing: before a run rather than at its end."""
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError("Curves need matplotlib: 'pip install matplotlib'")
 
@@ -34,14 +39,14 @@ def check_drawing() -> None:
 def draw_curve(
     rows: Sequence[Mapping[str, float]], path: str | os.PathLike[str], x: str = "epoch"
 ) -> None:
-    """Draw the losses, and each other figure, over the epochs.
+    """Draw the losses in one panel and each metric in its own.
 
     Args:
-        rows: One for each epoch, as :meth:`Trainer.fit` returns them.
-        path: The picture, replaced as a whole.
-        x: The column to draw over, such as ``"epoch"``, ``"steps"`` or ``"seconds"``.
+        rows: One row per epoch, as returned by :meth:`Trainer.fit`.
+        path: The image file; a failed write leaves the previous one in place.
+        x: Column of the horizontal axis, such as ``"epoch"``, ``"steps"`` or ``"seconds"``.
     """
-    check_drawing()
+    check_matplotlib()
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -62,11 +67,11 @@ def draw_curve(
         figure.savefig(temporary, dpi=120)
 
 
-class Bar:
-    """A progress bar on standard error; without a terminal there is none.
+class ProgressBar:
+    """Progress bar on standard error.
 
     Args:
-        shown: Whether to show it; by default where standard error is a terminal.
+        shown: Whether to show it; by default if standard error is a terminal.
     """
 
     def __init__(self, shown: bool | None = None):
@@ -75,7 +80,7 @@ class Bar:
 
         wanted = sys.stderr.isatty() if shown is None else shown
         console = Console(stderr=True, force_terminal=wanted)
-        # What is printed goes above the bar, but to a file if standard output is one.
+        # Printed lines go above the bar, unless standard output is redirected.
         self._bar = Progress(
             console=console,
             transient=True,
@@ -85,14 +90,14 @@ class Bar:
         self._task = self._bar.add_task("", visible=False)
 
     def start(self, text: str, total: int | None, done: int = 0) -> None:
-        """Begin an epoch."""
+        """Start a new bar with ``done`` of ``total`` steps."""
         self._bar.reset(self._task, total=total, completed=done, description=text, visible=True)
 
     def advance(self, text: str) -> None:
-        """One step further."""
+        """Advance by one step."""
         self._bar.update(self._task, advance=1, description=text)
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         self._bar.start()
         return self
 

@@ -1,9 +1,8 @@
 """Losses as sums and counts, so that batches and processes of different sizes add up.
 
-A *step* is a function ``(model, batch) -> (sum, count)``: the loss summed over what the batch
-holds, and how much that is. :class:`~permutogeo.train.Trainer` makes ``sum / count`` small. Any
-such function will do; those here are made from a function ``predict(model, batch)`` that returns
-prediction and target.
+A *step* is a function ``(model, batch) -> (sum, count)``: the loss summed over the elements of the
+batch, and their number. :class:`~permutogeo.train.Trainer` minimizes ``sum / count``. The steps of
+this module are made from a function ``predict(model, batch)`` that returns prediction and target.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ Step = Callable[[torch.nn.Module, Any], tuple[Tensor, "Tensor | float"]]
 
 
 def predict(model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
-    """What a model says to a batch, and what it should have said.
+    """Return the prediction of a model for a batch, and the target.
 
-    A pair ``(input, target)`` calls ``model(input)``; points with ``x``, ``feature`` and ``y``
-    call ``model(x, feature, batch)``.
+    For a pair ``(input, target)`` this calls ``model(input)``; for a PyG batch with ``x``,
+    ``feature`` and ``y`` it calls ``model(x, feature, batch)``.
     """
     if isinstance(batch, (list, tuple)) and len(batch) == 2:
         return model(batch[0]), batch[1]
@@ -31,13 +30,13 @@ def predict(model: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
     if x is None or feature is None or y is None:
         raise TypeError(
             f"Expected a batch (input, target), or one with x, feature and y (got "
-            f"{type(batch).__name__}); give a function 'predict' or a step for others"
+            f"{type(batch).__name__}); pass a 'predict' function or a step for other batches"
         )
     return model(x, feature, getattr(batch, "batch", None)), y
 
 
 def mse(prediction: Tensor, target: Tensor) -> tuple[Tensor, float]:
-    r"""Squared differences :math:`\sum (p - t)^2` and their number.
+    r"""Sum of squared differences :math:`\sum (p - t)^2` and their number.
 
     Example:
         >>> import torch
@@ -60,13 +59,13 @@ def logistic(
 ) -> tuple[Tensor, Tensor]:
     r"""Multinomial logistic loss :math:`-\sum_i w_{y_i} \log p_i(y_i)` and :math:`\sum_i w_{y_i}`.
 
-    A target of floats in [0, 1] and of the prediction's shape makes it binary.
+    For a floating-point target in [0, 1] of the prediction's shape, the binary logistic loss.
 
     Args:
         prediction: Logits :math:`(N, L)` or :math:`(N, L, …)`.
         target: Classes :math:`(N)` or :math:`(N, …)` of type int64.
-        class_weight: The weight of each class :math:`(L)`; by default 1.
-        ignore: The label that does not count.
+        class_weight: Weight of each class :math:`(L)`; by default 1.
+        ignore: Label to ignore.
     """
     if target.is_floating_point():
         if prediction.shape != target.shape or class_weight is not None or ignore is not None:
@@ -105,24 +104,24 @@ def _check_classes(
     if wrong.any():
         raise ValueError(
             f"Expected classes below {classes} (got {int(target[wrong][0])}); "
-            f"'ignore' names the label that does not count"
+            f"pass 'ignore' for a label without a class"
         )
 
 
 def mse_step(predict: Predict = predict) -> Step:
-    """The step of :func:`mse`."""
+    """Return the step of :func:`mse`."""
     return lambda model, batch: mse(*predict(model, batch))
 
 
 def logistic_step(
     class_weight: Tensor | None = None, ignore: int | None = None, predict: Predict = predict
 ) -> Step:
-    """The step of :func:`logistic`."""
+    """Return the step of :func:`logistic`."""
     return lambda model, batch: logistic(*predict(model, batch), class_weight, ignore)
 
 
-def step_of(loss: str | Step) -> Step:
-    """The step of a loss's name; a step stays what it is."""
+def resolve_loss(loss: str | Step) -> Step:
+    """Return the step of a named loss; a function is returned unchanged."""
     named: dict[str, Callable[[], Step]] = {"mse": mse_step, "logistic": logistic_step}
     if callable(loss):
         return loss

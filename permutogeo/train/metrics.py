@@ -1,4 +1,4 @@
-"""What is measured on the validation part, as sums that batches and processes add up to."""
+"""Metrics as sums over batches and processes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from permutogeo.train.losses import Predict, predict
 
 
 class Metric(ABC):
-    """Sums over batches, and the figures that follow from them."""
+    """Base class of metrics: sums over batches, and the values computed from them."""
 
     @abstractmethod
     def measure(self, model: torch.nn.Module, batch: Any) -> dict[str, Tensor]:
-        """The sums of one batch; the same names and shapes for each."""
+        """Return the sums of one batch; names and shapes are the same for all batches."""
 
     @abstractmethod
     def summary(self, sums: Mapping[str, Tensor]) -> dict[str, float]:
-        """The figures of all batches."""
+        """Return the metrics from the sums over all batches."""
 
 
 class Mean(Metric):
-    """Means of what a function measures.
+    """Means of the quantities that a function returns.
 
     Args:
         measure: Called with model and batch; returns ``{name: (sum, count)}``.
@@ -50,8 +50,8 @@ class Confusion(Metric):
     Averages are over the classes that occur in the targets.
 
     Args:
-        num_classes: How many classes there are.
-        ignore: The label that does not count.
+        num_classes: Number of classes.
+        ignore: Label to ignore.
         predict: Called with model and batch; returns logits :math:`(N, L)` and classes
             :math:`(N)`.
     """
@@ -70,7 +70,7 @@ class Confusion(Metric):
 
 
 def confusion(label: Tensor, target: Tensor, num_classes: int, ignore: int | None = None) -> Tensor:
-    """How often each class (row) was given each label (column), ``[L, L]`` int64.
+    """Return the confusion matrix ``[L, L]`` int64: rows are targets, columns are labels.
 
     Example:
         >>> import torch
@@ -92,7 +92,7 @@ def confusion(label: Tensor, target: Tensor, num_classes: int, ignore: int | Non
 
 
 def scores(confusion: Tensor) -> dict[str, float]:
-    """``accuracy``, ``class_accuracy`` and ``mean_iou`` of a confusion matrix."""
+    """Return ``accuracy``, ``class_accuracy`` and ``mean_iou`` of a confusion matrix."""
     table = confusion.double()
     right, occurring = table.diag(), table.sum(1)
     seen = occurring > 0

@@ -1,6 +1,6 @@
-"""Learning rates over a run, as factors in [0, 1] of its progress in [0, 1].
+"""Learning rate schedules: functions from the progress of a run in [0, 1] to a factor in [0, 1].
 
-They have no state: a run that is continued finds its learning rate by where it is.
+They have no state, so that a resumed run needs only its progress.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ Schedule = Callable[[float], float]
 
 
 def constant(progress: float) -> float:
-    """The same all the time."""
+    """Return 1."""
     return 1.0
 
 
 def cosine(progress: float) -> float:
-    """From 1 to 0 along half a wave (`Loshchilov and Hutter <https://arxiv.org/abs/1608.03983>`_).
+    """Return the factor of cosine annealing from 1 to 0, after `Loshchilov and Hutter (2017)
+    <https://arxiv.org/abs/1608.03983>`_.
 
     Example:
         >>> from permutogeo.train import cosine
@@ -28,17 +29,17 @@ def cosine(progress: float) -> float:
 
 
 def one_cycle(progress: float) -> float:
-    """Up in the first tenth, and down again along half a wave."""
+    """Return the factor of a linear warm-up over the first tenth, then cosine annealing."""
     return 0.04 + 9.6 * progress if progress < 0.1 else cosine((progress - 0.1) / 0.9)
 
 
 def drops(*at: float, factor: float = 0.1) -> Schedule:
-    """Times ``factor`` from each of the given progresses on."""
+    """Return a step schedule that multiplies by ``factor`` at each given progress."""
     return lambda progress: factor ** sum(progress >= each for each in at)
 
 
-def schedule_of(schedule: str | Schedule | None) -> Schedule:
-    """The schedule of a name; a function stays what it is."""
+def resolve_schedule(schedule: str | Schedule | None) -> Schedule:
+    """Return the schedule of a name; a function is returned unchanged."""
     named = {"constant": constant, "cosine": cosine, "one_cycle": one_cycle}
     if schedule is None:
         return constant

@@ -1,4 +1,4 @@
-"""Settings chosen on a validation part."""
+"""Search for settings by a validation score, and splits for it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 import torch
 from torch.utils.data import Subset
 
-from permutogeo.train._team import is_main_process
 from permutogeo.train.log import write_csv
+from permutogeo.train.process_group import is_main_process
 
 Objective = Callable[..., float]
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """Result of a search.
 
     Attributes:
         best: The best settings.
         score: Their score.
-        trials: All settings that were tried, each with its ``score``.
+        trials: All evaluated settings, each with its ``score``.
     """
 
     best: dict[str, float]
@@ -37,7 +37,7 @@ class SearchResult:
 
 @dataclass
 class _Trials:
-    """Trials made once, written down as they are made, and read again."""
+    """Evaluated trials, cached in memory and in a CSV log."""
 
     objective: Objective
     maximize: bool
@@ -63,7 +63,7 @@ class _Trials:
         return self.rank(self.done[key])
 
     def rank(self, score: float) -> float:
-        """Smaller is better."""
+        """Return a key to minimize."""
         if math.isnan(score):
             return math.inf
         return -score if self.maximize else score
@@ -72,11 +72,11 @@ class _Trials:
         return [{**dict(key), "score": score} for key, score in self.done.items()]
 
     def result(self) -> SearchResult:
-        """The best of all trials, the first of equals."""
+        """Return the best of all trials, the first of several equal ones."""
         rows = self._rows()
         best = min(rows, key=lambda row: self.rank(row["score"]))
         if math.isinf(self.rank(best["score"])):
-            raise ValueError(f"Expected a score that is finite (got none in {len(rows)} trials)")
+            raise ValueError(f"Expected a finite score (got none in {len(rows)} trials)")
         settings = {name: value for name, value in best.items() if name != "score"}
         return SearchResult(settings, best["score"], rows)
 
@@ -97,15 +97,15 @@ def grid_search(
     maximize: bool = False,
     log: str | os.PathLike[str] | None = None,
 ) -> SearchResult:
-    """Try all combinations of values.
+    """Evaluate all combinations of values.
 
     Args:
-        objective: Called with one value for each name, as keywords; returns a score, the smaller
-            the better. One that is NaN, or a :class:`FloatingPointError`, which
-            :meth:`Trainer.fit` raises where training diverges, is the worst.
-        values: The values of each name.
-        maximize: Whether a larger score is better.
-        log: A table (``.csv``) of the trials; those that are in it are not made again.
+        objective: Called with one value per name as keyword arguments; returns a score to
+            minimize. NaN counts as the worst score, and so does a :class:`FloatingPointError`,
+            which :meth:`Trainer.fit` raises if training diverges.
+        values: The values to try for each name.
+        maximize: Whether larger scores are better.
+        log: CSV file of the trials; trials found in it are not repeated.
 
     Example:
         >>> from permutogeo.train import grid_search
@@ -129,16 +129,16 @@ def scale_search(
     maximize: bool = False,
     log: str | os.PathLike[str] | None = None,
 ) -> SearchResult:
-    """Improve positive settings by multiplying one at a time, with smaller and smaller factors.
+    """Coordinate search over positive settings, by factors that shrink.
 
     Args:
         objective: As for :func:`grid_search`.
-        start: The settings to begin with.
-        factor: The first factor; each further level takes its square root.
-        levels: How many factors to try.
-        max_trials: After how many trials to stop.
-        maximize: Whether a larger score is better.
-        log: A table (``.csv``) of the trials; those that are in it are not made again.
+        start: The initial settings.
+        factor: Factor of the first level; each further level takes its square root.
+        levels: Number of levels.
+        max_trials: Maximum number of trials.
+        maximize: Whether larger scores are better.
+        log: CSV file of the trials; trials found in it are not repeated.
 
     Example:
         >>> from permutogeo.train import scale_search
@@ -167,12 +167,12 @@ def scale_search(
 def _around(settings: dict[str, float], factor: float) -> Iterator[dict[str, float]]:
     for name in settings:
         for each in (factor, 1 / factor):
-            # Rounded, so that there and back again is the same trial.
+            # Rounded, so that a step forward and back gives the same trial.
             yield {**settings, name: float(f"{settings[name] * each:.6g}")}
 
 
 def hold_out(dataset: Any, fraction: float = 0.2, seed: int = 0) -> tuple[Any, Any]:
-    """Two parts of a dataset, drawn at random: one to train with, one to validate with.
+    """Split a dataset at random into a training and a validation part.
 
     Example:
         >>> from permutogeo.train import hold_out
@@ -183,10 +183,11 @@ def hold_out(dataset: Any, fraction: float = 0.2, seed: int = 0) -> tuple[Any, A
     held = round(fraction * count)
     if not 0 < held < count:
         raise ValueError(
-            f"Expected a 'fraction' that leaves something in both parts of {count} (got {fraction})"
+            f"Expected a 'fraction' that leaves both parts of {count} elements non-empty "
+            f"(got {fraction})"
         )
     order = torch.randperm(count, generator=torch.Generator().manual_seed(seed)).tolist()
     parts = sorted(order[held:]), sorted(order[:held])
-    if hasattr(dataset, "index_select"):  # a part of a PyG dataset is one too
+    if hasattr(dataset, "index_select"):  # PyG datasets
         return dataset.index_select(parts[0]), dataset.index_select(parts[1])
     return Subset(dataset, parts[0]), Subset(dataset, parts[1])

@@ -1,4 +1,4 @@
-"""PyG transforms that prepare images, meshes and point clouds for the lattice."""
+"""PyG transforms for images, meshes and point clouds."""
 
 from permutogeo.transforms.bilateral_feature import BilateralFeature
 from permutogeo.transforms.displacement import Displacement
@@ -7,10 +7,11 @@ from permutogeo.transforms.faces_to_points import FacesToPoints
 from permutogeo.transforms.image_to_points import ImageToPoints
 from permutogeo.transforms.isomap_feature import IsomapFeature
 from permutogeo.transforms.keep_attributes import KeepAttributes
+from permutogeo.transforms.knn_graph import KNNGraph
 from permutogeo.transforms.normal_noise import NormalNoise
 from permutogeo.transforms.normalize_scale import NormalizeScale
 from permutogeo.transforms.random_subsample import RandomSubsample
-from permutogeo.transforms.repair_mesh import RepairMesh
+from permutogeo.transforms.repair_mesh import RepairMesh, RepairReport
 from permutogeo.transforms.smooth_normals import SmoothNormals
 from permutogeo.transforms.vertex_normals import VertexNormals
 
@@ -21,11 +22,13 @@ __all__ = [
     "FacesToPoints",
     "ImageToPoints",
     "IsomapFeature",
+    "KNNGraph",
     "KeepAttributes",
     "NormalNoise",
     "NormalizeScale",
     "RandomSubsample",
     "RepairMesh",
+    "RepairReport",
     "SmoothNormals",
     "VertexNormals",
 ]

@@ -1,4 +1,4 @@
-"""Features of the bilateral filter, from any mix of attributes."""
+"""Bilateral features from point attributes."""
 
 from __future__ import annotations
 
@@ -10,28 +10,33 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._color import rgb_to_intensity, rgb_to_lab
-from permutogeo.transforms._require import missing, require
+from permutogeo.data.require import missing_attribute, require
 
-COLORS = ("intensity", "rgb", "lab")
+_COLORS = ("intensity", "rgb", "lab")
+# sRGB (ITU-R BT.709 primaries) to CIE XYZ, and the white point D65 (2° observer).
+_RGB_TO_XYZ = (
+    (0.412453, 0.357580, 0.180423),
+    (0.212671, 0.715160, 0.072169),
+    (0.019334, 0.119193, 0.950227),
+)
+_WHITE = (0.95047, 1.0, 1.08883)
+_LUMA = (0.299, 0.587, 0.114)
 
 
 class BilateralFeature(BaseTransform):
-    r"""Builds ``feature [N, d]``, the coordinates in which a lattice filters.
-
-    Each name is an attribute of the points, each value its bandwidth:
+    r"""Concatenates point attributes, each divided by its bandwidth, to ``feature [N, d]``:
 
     .. math::
         \mathbf{f}_i = \left( \mathbf{p}_i / \sigma_p,\; \mathbf{c}_i / \sigma_c,\; \ldots \right)
 
-    where the parts follow each other in the order they are given. ``intensity``, ``rgb`` and
-    ``lab`` are computed from the colors ``x`` (in [0, 1]; Lab in its own units, L from 0 to 100)
-    unless the data have an attribute of that name, as LiDAR points have an intensity.
+    in the order of the arguments. ``intensity``, ``rgb`` and ``lab`` are computed from the colors
+    ``x`` in [0, 1] (L* is in [0, 100]) unless the data have an attribute of that name, such as the
+    intensity of LiDAR points.
 
     Args:
-        attr: The name of the result.
-        sigmas: The bandwidth of each attribute (``pos``, ``intensity``, ``rgb``, ``lab``,
-            ``normal``, ``intrinsic``, or any other name): one number, or one for each column.
+        attr: Name of the result.
+        sigmas: Bandwidth of each attribute (``pos``, ``intensity``, ``rgb``, ``lab``, ``normal``,
+            ``intrinsic``, or any other name): one number, or one for each column.
 
     Example:
         >>> import torch
@@ -44,7 +49,7 @@ class BilateralFeature(BaseTransform):
     def __init__(self, attr: str = "feature", /, **sigmas: float | Sequence[float]) -> None:
         if not sigmas:
             raise ValueError("BilateralFeature: Expected at least one sigma, as in pos=16.0")
-        # Numbers of NumPy and torch become plain ones, for the repr.
+        # Plain numbers instead of those of NumPy and torch, for the repr.
         sigmas = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in sigmas.items()}
         for name, sigma in sigmas.items():
             values = [sigma] if isinstance(sigma, (int, float)) else list(sigma)
@@ -56,7 +61,7 @@ class BilateralFeature(BaseTransform):
 
     def _color(self, data: Data, name: str) -> Tensor:
         if not isinstance(data.get("x"), Tensor):
-            raise missing(self, f"{name}' or colors 'x", data)
+            raise missing_attribute(self, f"{name}' or colors 'x", data)
         x = data["x"]
         if x.dim() == 2 and x.size(1) in (1, 2) and name == "intensity":
             return x[:, :1]
@@ -69,7 +74,7 @@ class BilateralFeature(BaseTransform):
         return rgb_to_lab(rgb) if name == "lab" else rgb_to_intensity(rgb)
 
     def _part(self, data: Data, name: str, sigma: float | Sequence[float]) -> Tensor:
-        if name in COLORS and name not in data:
+        if name in _COLORS and name not in data:
             value = self._color(data, name)
         else:
             value = require(self, data, name)
@@ -96,3 +101,20 @@ class BilateralFeature(BaseTransform):
         first = [] if self.attr == "feature" else [repr(self.attr)]
         rest = [f"{name}={sigma}" for name, sigma in self.sigmas.items()]
         return f"{type(self).__name__}({', '.join(first + rest)})"
+
+
+def rgb_to_lab(rgb: Tensor) -> Tensor:
+    """Convert sRGB in [0, 1] to CIE L*a*b*, ``[..., 3]``; L is in [0, 100]."""
+    linear = torch.where(
+        rgb > 0.04045, ((rgb.clamp(min=0.04045) + 0.055) / 1.055) ** 2.4, rgb / 12.92
+    )
+    xyz = linear @ linear.new_tensor(_RGB_TO_XYZ).t() / linear.new_tensor(_WHITE)
+    root = xyz.clamp(min=0.008856) ** (1.0 / 3.0)
+    f = torch.where(xyz > 0.008856, root, 7.787 * xyz + 16.0 / 116.0)
+    x, y, z = f.unbind(dim=-1)
+    return torch.stack([116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)], dim=-1)
+
+
+def rgb_to_intensity(rgb: Tensor) -> Tensor:
+    """Convert RGB ``[..., 3]`` to the luma of Rec. 601 ``[..., 1]``."""
+    return (rgb * rgb.new_tensor(_LUMA)).sum(dim=-1, keepdim=True)

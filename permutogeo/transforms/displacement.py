@@ -1,27 +1,26 @@
-"""Displacements between two versions of a mesh."""
+"""Displacements between two sets of positions."""
 
 from __future__ import annotations
 
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._require import require, require_pos
+from permutogeo.data.require import require, require_pos
 
 
 class Displacement(BaseTransform):
-    r"""Adds the vectors from the positions to other positions of the same points, ``x [N, dim]``:
+    r"""Adds the displacements from ``pos`` to other positions of the same points, ``x [N, dim]``:
 
     .. math::
         \mathbf{x}_i = \mathbf{q}_i - \mathbf{p}_i
 
-    With :class:`SmoothNormals` before it, these are the vectors that `"Learning Sparse High
-    Dimensional Filters" <https://arxiv.org/abs/1503.04949>`_ filters to denoise a mesh: noise and
-    what smoothing took away, without the coordinates of the mesh. A filtered mesh has the positions
-    ``data.pos + filter(data.x)``.
+    After :class:`SmoothNormals` these are the vectors that `"Learning Sparse High Dimensional
+    Filters" <https://arxiv.org/abs/1503.04949>`_ filters to denoise a mesh: the noise and the
+    detail that smoothing removed. The denoised positions are ``data.pos + filter(data.x)``.
 
     Args:
-        to: The name of the other positions.
-        attr: The name of the result.
+        to: Name of the other positions.
+        attr: Name of the result.
 
     Example:
         >>> import torch

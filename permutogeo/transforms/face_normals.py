@@ -1,12 +1,12 @@
-"""Normals, centroids and areas of faces."""
+"""Face normals, centroids and areas."""
 
 from __future__ import annotations
 
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._mesh import face_geometry
-from permutogeo.transforms._require import require_mesh
+from permutogeo.data.geometry import face_geometry
+from permutogeo.data.require import require_mesh
 
 
 class FaceNormals(BaseTransform):

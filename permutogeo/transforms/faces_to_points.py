@@ -1,4 +1,4 @@
-"""Faces as points."""
+"""Conversion of mesh faces to points."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._mesh import face_geometry
-from permutogeo.transforms._require import is_point_attribute, require_mesh, require_single
+from permutogeo.data.geometry import face_geometry
+from permutogeo.data.require import is_point_attribute, require_mesh, require_single
 
 
 class FacesToPoints(BaseTransform):
-    r"""Makes each face of a mesh a point, so that filtering face normals is a task on points.
+    r"""Converts each face of a mesh to a point, for example to filter face normals.
 
-    The points have ``pos`` (the centroids), ``normal`` and ``area``; ``x`` is the mean of the three
-    corners where vertices have values, an attribute ``face_<name>`` becomes ``<name>``. Other
-    attributes of the vertices are dropped, those of the whole mesh stay.
+    The points have ``pos`` (centroids), ``normal`` and ``area``; ``x`` is the mean of the three
+    corners, and ``face_<name>`` becomes ``<name>``. Other vertex attributes are dropped, attributes
+    of the whole mesh stay.
 
     Example:
         >>> import torch
@@ -40,7 +40,7 @@ class FacesToPoints(BaseTransform):
             of_mesh = name.startswith(("face", "edge_")) or name == "num_nodes"
             if of_mesh or is_point_attribute(name, value, len(pos)):
                 del data[name]
-        points.pop("center", None)  # it is the position
+        points.pop("center", None)  # equal to pos
         points.update(pos=center, normal=normal, area=area)
         for name, value in points.items():
             data[name] = value

@@ -1,4 +1,4 @@
-"""Images as points."""
+"""Conversion of images to points."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from permutogeo.data import from_image
-from permutogeo.transforms._random import RandomSource
-from permutogeo.transforms._require import require
+from permutogeo.data.require import require
+from permutogeo.transforms.random_source import RandomSource
 
 
 class ImageToPoints(BaseTransform):
-    r"""Turns an image into points, see :func:`permutogeo.data.from_image`.
+    r"""Converts an image to points, see :func:`permutogeo.data.from_image`.
 
-    The image is the attribute ``attr`` of a :class:`~torch_geometric.data.Data`, a tensor
-    :math:`(C, H, W)` which the points replace; or the input itself: a PIL image, an array, a
-    tensor or a path, so that it also serves datasets of images.
+    The image is either the attribute ``attr`` of a :class:`~torch_geometric.data.Data`, a tensor
+    :math:`(C, H, W)` that the points replace, or the input itself: a PIL image, an array, a tensor
+    or a path.
 
     Args:
-        fraction: Draw this fraction of the number of pixels at random continuous positions, with
-            bilinear interpolation.
-        superpixels: About how many superpixels to make.
-        compactness: Of the superpixels.
-        seed: Draw the same positions at each call.
-        generator: The random numbers; by default torch's own.
-        attr: The attribute of :class:`~torch_geometric.data.Data` that holds the image; a boolean
-            ``mask`` beside it of shape :math:`(H, W)` chooses its pixels.
+        fraction: Number of points at random continuous positions, relative to the number of
+            pixels, with bilinear interpolation.
+        superpixels: Approximate number of superpixels.
+        compactness: Compactness of the superpixels.
+        seed: Seed that gives the same positions at each call.
+        generator: Random number generator; by default torch's global one.
+        attr: Attribute of :class:`~torch_geometric.data.Data` that holds the image; a boolean
+            ``mask`` of shape :math:`(H, W)` in the data selects pixels.
 
     Example:
         >>> import torch
@@ -57,7 +57,7 @@ class ImageToPoints(BaseTransform):
         image, mask = data, None
         if isinstance(data, Data):
             image = require(self, data, self.attr)
-            if image.dim() == 4 and image.size(0) == 1:  # datasets keep it so, to batch it
+            if image.dim() == 4 and image.size(0) == 1:  # the batch dimension of datasets
                 image = image[0]
             mask = data.get("mask")
         points = from_image(

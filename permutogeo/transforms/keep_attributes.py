@@ -1,21 +1,21 @@
-"""A choice of attributes."""
+"""Selection of attributes."""
 
 from __future__ import annotations
 
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._require import missing
+from permutogeo.data.require import missing_attribute
 
 
 class KeepAttributes(BaseTransform):
-    r"""Drops all attributes but the named ones.
+    r"""Drops all attributes except the named ones.
 
-    PyG batches data that have the same attributes. An image (2-D positions, a height and a width)
-    and a mesh (3-D positions, faces) go into one batch once each has only what a model reads.
+    PyG batches data with equal attributes. An image (2-D positions, height, width) and a mesh (3-D
+    positions, faces) fit into one batch once each has only the inputs of a model.
 
     Args:
-        names: The attributes to keep; each has to be there.
+        names: Attributes to keep; all must be present.
 
     Example:
         >>> import torch
@@ -33,7 +33,7 @@ class KeepAttributes(BaseTransform):
     def forward(self, data: Data) -> Data:
         for name in self.names:
             if name not in data:
-                raise missing(self, name, data)
+                raise missing_attribute(self, name, data)
         for name in data.to_dict():
             if name not in self.names:
                 del data[name]

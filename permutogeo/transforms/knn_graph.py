@@ -1,4 +1,4 @@
-"""Edges between near points."""
+"""Graph of nearest neighbors."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from scipy.spatial import cKDTree
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._require import require_pos, require_single
+from permutogeo.data.require import require_pos, require_single
 
 
 class KNNGraph(BaseTransform):
-    r"""Adds ``edge_index``: to each point from itself and its nearest others, for PyG's own layers.
+    r"""Adds ``edge_index`` from the nearest neighbors of each point, itself included, to the point.
 
-    PyG's transform of this name needs a compiled package; this one asks SciPy.
+    PyG's transform of this name needs a compiled package; this one uses SciPy.
 
     Args:
-        k: Number of edges into each point, that from itself included. A cloud of fewer points has
-            all edges there are.
+        k: Number of edges into each point, the loop included. With fewer than ``k`` points the
+            graph is complete.
 
     Example:
         >>> import torch
         >>> from torch_geometric.data import Data
-        >>> from permutogeo.transforms.knn_graph import KNNGraph
+        >>> from permutogeo.transforms import KNNGraph
         >>> KNNGraph(2)(Data(pos=torch.tensor([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]]))).edge_index
         tensor([[0, 1, 1, 0, 2, 1],
                 [0, 0, 1, 1, 2, 2]])

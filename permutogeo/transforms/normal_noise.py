@@ -1,4 +1,4 @@
-"""Noise along the normals of a mesh."""
+"""Gaussian noise along vertex normals."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._mesh import mean_edge_length, refresh, vertex_normals
-from permutogeo.transforms._random import RandomSource
-from permutogeo.transforms._require import require_mesh
+from permutogeo.data.geometry import mean_edge_length, update_normals, vertex_normals
+from permutogeo.data.require import require_mesh
+from permutogeo.transforms.random_source import RandomSource
 
 
 class NormalNoise(BaseTransform):
@@ -18,14 +18,14 @@ class NormalNoise(BaseTransform):
         \mathbf{v}_i \leftarrow \mathbf{v}_i + \sigma \, \bar{e} \, \epsilon_i \, \mathbf{n}_i,
         \quad \epsilon_i \sim \mathcal{N}(0, 1)
 
-    where :math:`\bar{e}` is the mean edge length. Normals, centroids and areas that the data have
-    are computed anew.
+    where :math:`\bar{e}` is the mean edge length. Normals, centroids and areas in the data are
+    recomputed.
 
     Args:
-        std: The standard deviation :math:`\sigma` relative to the mean edge length.
-        keep: The name under which the clean positions are kept, as the target of training.
-        seed: Make the same noise at each call.
-        generator: The random numbers; by default torch's own.
+        std: Standard deviation :math:`\sigma` relative to the mean edge length.
+        keep: Attribute that stores the clean positions, as a training target.
+        seed: Seed that gives the same noise at each call.
+        generator: Random number generator; by default torch's global one.
 
     Example:
         >>> import torch
@@ -57,7 +57,7 @@ class NormalNoise(BaseTransform):
         noise = torch.randn(len(pos), 1, generator=self._random(), dtype=pos.dtype)
         step = self.std * mean_edge_length(pos, face)
         data.pos = pos + step * noise.to(pos.device) * vertex_normals(pos, face)
-        refresh(data)
+        update_normals(data)
         return data
 
     def __repr__(self) -> str:

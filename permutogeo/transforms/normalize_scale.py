@@ -1,4 +1,4 @@
-"""Positions of a standard size."""
+"""Normalization of position and scale."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._mesh import mean_edge_length
-from permutogeo.transforms._require import require, require_mesh, require_pos
+from permutogeo.data.geometry import mean_edge_length
+from permutogeo.data.require import require, require_mesh, require_pos
 
 
 class NormalizeScale(BaseTransform):
-    r"""Centers positions and divides them by their size, and can be undone.
+    r"""Centers positions and scales them to unit size, invertibly.
 
-    Unlike PyG's transform of this name it keeps ``center [1, dim]`` and ``scale [1]``, so that
-    :meth:`inverse` restores the user's units before a result is written, and a single point (or
-    many at one place) gives 0 rather than NaN.
+    Unlike PyG's transform of this name it stores ``center [1, dim]`` and ``scale [1]``, so that
+    :meth:`inverse` restores the original units, and coincident points give 0 instead of NaN.
 
     Args:
-        by: The size that becomes 1: the largest distance from the center (``"radius"``), or the
-            mean length of a mesh's edges (``"edge"``), which makes bandwidths independent of units
-            and of the size of the mesh.
+        by: Size that becomes 1: the largest distance from the center (``"radius"``) or the mean
+            edge length of a mesh (``"edge"``), which makes bandwidths independent of units and
+            mesh size.
 
     Example:
         >>> import torch
@@ -56,7 +55,7 @@ class NormalizeScale(BaseTransform):
         return data
 
     def inverse(self, data: Data) -> Data:
-        """A copy of ``data`` in the units it had before."""
+        """Return a copy of ``data`` in its original units."""
         data = data.clone()
         pos, center, scale = (require(self, data, name) for name in ("pos", "center", "scale"))
         data.pos = pos * scale + center

@@ -1,4 +1,4 @@
-"""Random choice of points."""
+"""Random subsets of points."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._random import RandomSource
-from permutogeo.transforms._require import is_point_attribute, require_single
+from permutogeo.data.require import is_point_attribute, require_single
+from permutogeo.transforms.random_source import RandomSource
 
 
 class RandomSubsample(BaseTransform):
-    r"""Keeps a random part of the points, in their order.
+    r"""Keeps a random subset of the points, in their order, with all point attributes.
 
-    All attributes of points are kept for the chosen ones. What refers to points by their index
-    (``face``, ``face_*``, ``edge_index``, …) is dropped: a subsampled mesh is a point cloud.
+    Attributes that refer to points by index (``face``, ``face_*``, ``edge_index``, …) are dropped:
+    a subsampled mesh is a point cloud.
 
     Args:
-        fraction: The part to keep, in (0, 1].
-        count: The number of points to keep.
+        fraction: Fraction of the points to keep, in (0, 1].
+        count: Number of points to keep.
         replace: Draw with replacement, so that ``count`` may exceed the number of points.
-        seed: Choose the same points at each call.
-        generator: The random numbers; by default torch's own.
+        seed: Seed that gives the same points at each call.
+        generator: Random number generator; by default torch's global one.
 
     Example:
         >>> import torch

@@ -1,107 +1,149 @@
-"""Repair of damaged meshes and clouds."""
+"""Repair of damaged meshes and point clouds."""
 
 from __future__ import annotations
 
+import copy
 import warnings
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.data._fields import FINITE
-from permutogeo.transforms._require import (
-    is_point_attribute,
-    require_faces,
-    require_pos,
-    require_single,
-)
+from permutogeo.data.fields import FINITE_ATTRIBUTES
+from permutogeo.data.require import is_point_attribute, require_faces, require_pos, require_single
 
-Counts = dict[str, int]
+# Field of the report, and its description for a count of one and of several.
+_DESCRIPTIONS = {
+    "nonfinite_vertices": ("non-finite vertex", "non-finite vertices"),
+    "faces_at_nonfinite": ("face at such a vertex", "faces at such vertices"),
+    "out_of_range_faces": ("face with an index out of range", "faces with indices out of range"),
+    "degenerate_faces": ("face with a repeated vertex", "faces with repeated vertices"),
+    "duplicate_faces": ("duplicate face", "duplicate faces"),
+}
+
+
+@dataclass(frozen=True)
+class RepairReport:
+    """Counts of what :meth:`RepairMesh.repair` removed or changed.
+
+    It is false if nothing was repaired; ``str(report)`` is one sentence for a user.
+
+    Args:
+        nonfinite_vertices: Vertices dropped because a coordinate is NaN or infinite.
+        faces_at_nonfinite: Faces dropped with such a vertex.
+        out_of_range_faces: Faces dropped because an index refers to no vertex.
+        degenerate_faces: Faces dropped because two of their indices are equal.
+        duplicate_faces: Faces dropped because an earlier face has the same corners and orientation.
+        zeroed: Names of attributes in which non-finite values were set to 0.
+    """
+
+    nonfinite_vertices: int = 0
+    faces_at_nonfinite: int = 0
+    out_of_range_faces: int = 0
+    degenerate_faces: int = 0
+    duplicate_faces: int = 0
+    zeroed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.dropped or self.zeroed)
+
+    @property
+    def dropped(self) -> str:
+        """The dropped vertices and faces with their counts, or an empty string."""
+        counts = {name: getattr(self, name) for name in _DESCRIPTIONS}
+        return ", ".join(
+            f"{count:,} {_DESCRIPTIONS[name][count > 1]}" for name, count in counts.items() if count
+        )
+
+    def __str__(self) -> str:
+        parts = [f"dropped {self.dropped}"] if self.dropped else []
+        parts += [f"set non-finite values of '{name}' to 0" for name in self.zeroed]
+        return "; ".join(parts)
 
 
 class RepairMesh(BaseTransform):
-    r"""Drops what is broken in a mesh or a point cloud, and warns with the counts.
+    r"""Removes invalid vertices and faces from a mesh or a point cloud, and warns with the counts.
 
-    Vertices that are not finite go, with their faces. Of the faces go those that point to no
-    vertex, those with a vertex twice, and those that another one repeats, with the same corners
-    the same way round; a face and its reverse are the two sides of a sheet, and stay. Attributes go
-    with their vertices and faces; colors, normals and texture coordinates that are not finite
-    become 0. What refers to points by their index (``edge_index``, …) is dropped where points are.
+    Dropped are non-finite vertices with their faces, faces with an index out of range, faces with
+    a repeated vertex, and duplicates of earlier faces with the same orientation (a face and its
+    reverse are the two sides of a sheet and both stay). Attributes of vertices and faces follow.
+    Non-finite colors, normals and texture coordinates become 0. Attributes that refer to points by
+    index (``edge_index``, …) are dropped if points are.
 
-    Vertices without faces, faces of area 0, edges of more than two faces and separate parts are no
-    damage: all that is here takes them as they are.
+    Unreferenced vertices, faces of area 0, non-manifold edges and separate components are valid
+    input everywhere in this package and stay.
 
     Example:
-        >>> import torch, warnings
+        >>> import torch
         >>> from torch_geometric.data import Data
         >>> from permutogeo.transforms import RepairMesh
         >>> face = torch.tensor([[0, 1, 0], [1, 2, 1], [2, 0, 9]])
-        >>> with warnings.catch_warnings(record=True) as caught:
-        ...     warnings.simplefilter("always")
-        ...     RepairMesh()(Data(pos=torch.eye(3), face=face))
+        >>> data, report = RepairMesh().repair(Data(pos=torch.eye(3), face=face))
+        >>> data
         Data(pos=[3, 3], face=[3, 1])
-        >>> print(caught[0].message)
-        RepairMesh: dropped 1 face that points nowhere, 1 face that repeats another
+        >>> print(report)
+        dropped 1 face with an index out of range, 1 duplicate face
+        >>> report.duplicate_faces
+        1
     """
 
+    def repair(self, data: Data) -> tuple[Data, RepairReport]:
+        """Return a repaired copy of ``data`` and a report, without a warning."""
+        return _repair(self, copy.copy(data))
+
     def forward(self, data: Data) -> Data:
-        require_single(self, data)
-        pos = require_pos(self, data)
-        done = _Repairs()
-        whole = pos.isfinite().all(dim=1)
-        done.count("vertex that is not finite", "vertices that are not finite", ~whole)
-        if not whole.any():
-            raise ValueError(f"RepairMesh: Expected a finite vertex (got none of {len(pos)})")
-        if data.get("face") is not None:
-            face = require_faces(self, data)
-            _keep_faces(data, face, _sound_faces(face, whole, done))
-            if data["face"].size(1) == 0 < face.size(1):
-                raise ValueError(f"RepairMesh: Expected a whole face (got {done})")
-        if not whole.all():
-            _keep_points(data, whole)
-        zeroed = [name for name in FINITE[1:] if _zero(data, name)]
-        parts = [f"dropped {done}"] * bool(done.counts)
-        parts += [f"set values of '{name}' that are not finite to 0" for name in zeroed]
-        if parts:
-            warnings.warn(f"RepairMesh: {'; '.join(parts)}", UserWarning, stacklevel=3)
+        data, report = _repair(self, data)
+        if report:
+            warnings.warn(f"RepairMesh: {report}", UserWarning, stacklevel=3)
         return data
 
 
-class _Repairs:
-    """What was dropped, in words."""
-
-    def __init__(self) -> None:
-        self.counts: Counts = {}
-
-    def count(self, one: str, many: str, dropped: Tensor) -> None:
-        number = int(dropped.sum())
-        if number:
-            self.counts[one if number == 1 else many] = number
-
-    def __str__(self) -> str:
-        return ", ".join(f"{number:,} {what}" for what, number in self.counts.items())
-
-
-def _sound_faces(face: Tensor, whole: Tensor, done: _Repairs) -> Tensor:
-    """Which faces to keep, ``[F]``."""
-    inside = ((face >= 0) & (face < len(whole))).all(dim=0)
-    safe = torch.where(inside, face, 0)  # what comes next reads what faces point to
-    finite = whole[safe].all(dim=0)
-    done.count("face at such a vertex", "faces at such vertices", inside & ~finite)
-    done.count("face that points nowhere", "faces that point nowhere", ~inside)
-    kept = inside & finite
-    twice = (safe == safe.roll(1, 0)).any(dim=0)
-    done.count("face with a vertex twice", "faces with a vertex twice", kept & twice)
-    kept &= ~twice
-    repeated = torch.zeros_like(kept)
-    repeated[kept] = _repeated(face[:, kept])
-    done.count("face that repeats another", "faces that repeat another", repeated)
-    return kept & ~repeated
+def _repair(owner: RepairMesh, data: Data) -> tuple[Data, RepairReport]:
+    """Repair ``data`` in place (attributes are replaced, tensors are not changed)."""
+    require_single(owner, data)
+    pos = require_pos(owner, data)
+    finite = pos.isfinite().all(dim=1)
+    if not finite.any():
+        raise ValueError(f"RepairMesh: Expected a finite vertex (got none of {len(pos)})")
+    counts: dict[str, Any] = {"nonfinite_vertices": int((~finite).sum())}
+    if data.get("face") is not None:
+        face = require_faces(owner, data)
+        kept, face_counts = _valid_faces(face, finite)
+        counts.update(face_counts)
+        if face.size(1) > 0 and not kept.any():
+            raise ValueError(
+                f"RepairMesh: Expected a valid face (got {RepairReport(**counts).dropped})"
+            )
+        _select_faces(data, face, kept)
+    if not finite.all():
+        _select_points(data, finite)
+    zeroed = tuple(name for name in FINITE_ATTRIBUTES if name != "pos" and _zero(data, name))
+    return data, RepairReport(**counts, zeroed=zeroed)
 
 
-def _repeated(face: Tensor) -> Tensor:
-    """The faces ``[F]`` that have the corners of one before them, the same way round."""
+def _valid_faces(face: Tensor, finite: Tensor) -> tuple[Tensor, dict[str, int]]:
+    """Return the mask of faces to keep ``[F]`` and the counts of those that are dropped."""
+    inside = ((face >= 0) & (face < len(finite))).all(dim=0)
+    safe = torch.where(inside, face, 0)  # indices that can be looked up
+    at_finite = finite[safe].all(dim=0)
+    repeated = (safe == safe.roll(1, 0)).any(dim=0)
+    kept = inside & at_finite & ~repeated
+    duplicate = torch.zeros_like(kept)
+    duplicate[kept] = _duplicates(face[:, kept])
+    dropped = {
+        "faces_at_nonfinite": inside & ~at_finite,
+        "out_of_range_faces": ~inside,
+        "degenerate_faces": inside & at_finite & repeated,
+        "duplicate_faces": duplicate,
+    }
+    return kept & ~duplicate, {name: int(mask.sum()) for name, mask in dropped.items()}
+
+
+def _duplicates(face: Tensor) -> Tensor:
+    """Return the mask ``[F]`` of faces with the corners and orientation of an earlier one."""
     if face.size(1) == 0:
         return face.new_zeros(0, dtype=torch.bool)
     first = face.argmin(dim=0)
@@ -115,7 +157,7 @@ def _repeated(face: Tensor) -> Tensor:
     return result
 
 
-def _keep_faces(data: Data, face: Tensor, kept: Tensor) -> None:
+def _select_faces(data: Data, face: Tensor, kept: Tensor) -> None:
     if kept.all():
         return
     for name, value in data.to_dict().items():
@@ -124,7 +166,7 @@ def _keep_faces(data: Data, face: Tensor, kept: Tensor) -> None:
     data.face = face[:, kept]
 
 
-def _keep_points(data: Data, kept: Tensor) -> None:
+def _select_points(data: Data, kept: Tensor) -> None:
     number = kept.cumsum(0) - 1
     for name, value in data.to_dict().items():
         if is_point_attribute(name, value, len(kept)):
@@ -138,7 +180,7 @@ def _keep_points(data: Data, kept: Tensor) -> None:
 
 
 def _zero(data: Data, name: str) -> bool:
-    """Set what is not finite to 0; whether there was any."""
+    """Set non-finite values of an attribute to 0; returns whether there were any."""
     value = data.get(name)
     if not isinstance(value, Tensor) or not value.is_floating_point():
         return False

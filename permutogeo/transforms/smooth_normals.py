@@ -1,27 +1,19 @@
-"""Mean smoothing of face normals."""
+"""Mesh smoothing by mean filtering of face normals."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-import torch
-from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._mesh import corner_sums, face_geometry, face_graph, refresh, unit
-from permutogeo.transforms._require import require_mesh
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_matrix
+from permutogeo.data.geometry import smooth_by_normals, update_normals
+from permutogeo.data.require import require_mesh
 
 
 class SmoothNormals(BaseTransform):
-    r"""Smooths a mesh by the mean filter of its face normals ("Mesh Smoothing via Mean and Median
+    r"""Smooths a mesh by mean filtering of its face normals ("Mesh Smoothing via Mean and Median
     Filtering Applied to Face Normals", Yagou et al., 2002).
 
-    Each iteration averages normals over the neighbors of each face and moves the vertices to fit:
+    Each iteration averages the normals of neighboring faces and moves the vertices to fit them:
 
     .. math::
         \mathbf{m}_t &= \frac{\sum_{s \in N(t)} A_s \mathbf{n}_s}
@@ -31,14 +23,13 @@ class SmoothNormals(BaseTransform):
         \left( (\mathbf{c}_t - \mathbf{v})^\top \mathbf{m}_t \right) \mathbf{m}_t
 
     where :math:`A` are areas, :math:`\mathbf{n}` normals and :math:`\mathbf{c}` centroids of faces,
-    and :math:`N(t)` is face :math:`t` with its neighbors. Vertices without faces stay where they
-    are. Normals, centroids and areas that the data have are computed anew.
+    and :math:`N(t)` is face :math:`t` with its neighbors. Unreferenced vertices do not move.
+    Normals, centroids and areas in the data are recomputed.
 
     Args:
-        iterations: How often.
-        neighbors: The neighbors of a face have a ``"vertex"`` in common with it, or an ``"edge"``.
-        keep: The name under which the positions before are kept, as :class:`Displacement` needs
-            them.
+        iterations: Number of iterations.
+        neighbors: Neighbors of a face share a ``"vertex"`` or an ``"edge"`` with it.
+        keep: Attribute that stores the input positions, for :class:`Displacement`.
 
     Example:
         >>> import torch
@@ -65,8 +56,8 @@ class SmoothNormals(BaseTransform):
         pos, face = require_mesh(self, data)
         if self.keep is not None:
             data[self.keep] = pos
-        data.pos = smoothed(pos, face, self.iterations, self.neighbors)
-        refresh(data)
+        data.pos = smooth_by_normals(pos, face, self.iterations, self.neighbors)
+        update_normals(data)
         return data
 
     def __repr__(self) -> str:
@@ -74,33 +65,3 @@ class SmoothNormals(BaseTransform):
             f"{type(self).__name__}(iterations={self.iterations}, "
             f"neighbors='{self.neighbors}', keep={self.keep!r})"
         )
-
-
-def smoothed(
-    pos: Tensor,
-    face: Tensor,
-    iterations: int,
-    neighbors: str = "vertex",
-    on_step: Callable[[int], None] | None = None,
-) -> Tensor:
-    """Positions after so many steps of smoothing; ``on_step`` hears how many are done."""
-    moved = pos.detach().cpu().double()  # small steps, many times
-    corner = face.cpu()
-    near = face_graph(corner, len(pos), 1 if neighbors == "vertex" else 2)
-    around = corner_sums(corner, len(pos))
-    for done in range(1, iterations + 1):
-        moved = _step(moved, corner, near, around)
-        if on_step is not None:
-            on_step(done)
-    return moved.to(pos.device, pos.dtype)
-
-
-def _step(pos: Tensor, face: Tensor, near: csr_matrix, around: csr_matrix) -> Tensor:
-    normal, center, area = face_geometry(pos, face)
-    area = area.unsqueeze(1)
-    mean = unit(torch.from_numpy(near @ (area * normal).numpy()))
-    distance = ((center - pos[face]) * mean).sum(dim=-1, keepdim=True)  # [3, F, 1]
-    shift = (area * distance * mean).reshape(-1, 3)
-    total = torch.from_numpy(around @ shift.numpy())
-    weight = torch.from_numpy(around @ area.repeat(3, 1).numpy())
-    return pos + total / torch.where(weight > 0, weight, torch.ones_like(weight))

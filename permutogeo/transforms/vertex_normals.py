@@ -1,22 +1,21 @@
-"""Normals of vertices."""
+"""Vertex normals."""
 
 from __future__ import annotations
 
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
-from permutogeo.transforms._mesh import vertex_normals
-from permutogeo.transforms._require import require_mesh
+from permutogeo.data.geometry import vertex_normals
+from permutogeo.data.require import require_mesh
 
 
 class VertexNormals(BaseTransform):
-    r"""Adds ``normal [N, 3]`` to a mesh: the mean normal of the faces around each vertex.
+    r"""Adds ``normal [N, 3]`` to a mesh: the mean normal of the faces at each vertex.
 
-    A vertex without faces, or whose faces cancel, has the normal 0.
+    The normal is 0 for a vertex without faces, or whose faces cancel.
 
     Args:
-        weight: The weight of a face: its ``"area"``, its ``"angle"`` at the vertex, or
-            ``"uniform"``.
+        weight: Weight of a face: its ``"area"``, its ``"angle"`` at the vertex, or ``"uniform"``.
 
     Example:
         >>> import torch

@@ -1,14 +1,13 @@
-"""Pictures: meshes side by side as PNG or as one HTML page, labels and lattice cells over an image,
-images side by side, filters, and a page for an experiment."""
+"""Pictures and HTML pages of meshes, segmentations, lattice cells, filters and experiments."""
 
 from permutogeo.viz.colors import palette
 from permutogeo.viz.experiment_page import experiment_page
-from permutogeo.viz.filters import filter_slices
+from permutogeo.viz.filter_slices import filter_slices
+from permutogeo.viz.image_panels import image_panels
 from permutogeo.viz.lattice_cells import lattice_cells
+from permutogeo.viz.mesh_picture import mesh_picture
+from permutogeo.viz.mesh_report import mesh_report
 from permutogeo.viz.overlay import overlay
-from permutogeo.viz.panels import image_panels
-from permutogeo.viz.picture import mesh_picture
-from permutogeo.viz.report import mesh_report
 
 __all__ = [
     "experiment_page",

@@ -1,4 +1,4 @@
-"""Colors of labels and of errors."""
+"""Color palette of labels and colormap of errors."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 
-VOC_COLORS = 21
-GOLDEN_TURN = (3.0 - 5.0**0.5) / 2.0
-# Saturation and value take turns, so that neighbors on the color circle differ in more than hue.
+NUM_VOC_COLORS = 21
+# In turns.
+GOLDEN_ANGLE = (3.0 - 5.0**0.5) / 2.0
+# Saturation and value alternate, so that neighboring hues differ in more than hue.
 TONES = ((0.55, 0.95), (0.85, 0.75), (0.40, 0.70))
 
-# From the color of a plain mesh to dark violet; the lightness falls all the way, so that the order
-# is seen without the hue.
+# From the color of a plain mesh to dark violet. The lightness decreases monotonically, so that the
+# order does not depend on hue.
 ERROR_STOPS = ("cad3db", "e8c973", "e69d42", "d7663a", "b63a47", "822358", "4d1858")
 CLAY = np.array([0xCA, 0xD3, 0xDB], np.uint8)
 
 
 def _voc_color(label: int) -> tuple[int, int, int]:
-    """Spread the bits of the label over the channels, the lowest ones to the highest bits."""
+    """Return the color of a Pascal VOC label: its bits, interleaved over the channels."""
     channels = [0, 0, 0]
     for place in range(8):
         for channel in range(3):
@@ -29,17 +30,17 @@ def _voc_color(label: int) -> tuple[int, int, int]:
     return channels[0], channels[1], channels[2]
 
 
-def _golden_color(step: int) -> tuple[int, int, int]:
+def _golden_angle_color(step: int) -> tuple[int, int, int]:
     saturation, value = TONES[step % len(TONES)]
-    red, green, blue = colorsys.hsv_to_rgb(step * GOLDEN_TURN % 1.0, saturation, value)
+    red, green, blue = colorsys.hsv_to_rgb(step * GOLDEN_ANGLE % 1.0, saturation, value)
     return round(255 * red), round(255 * green), round(255 * blue)
 
 
 def palette(count: int) -> Bytes:
-    r"""Colors of labels: those of Pascal VOC for the first 21, then hues a golden angle apart.
+    r"""Returns label colors: those of Pascal VOC for the first 21, then hues a golden angle apart.
 
     Args:
-        count: How many colors to make.
+        count: Number of colors.
 
     Shapes:
         - output: :math:`(count, 3)`, uint8
@@ -53,13 +54,13 @@ def palette(count: int) -> Bytes:
     """
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
         raise ValueError(f"palette: Expected 'count' as an integer >= 0 (got {count!r})")
-    first = [_voc_color(label) for label in range(min(int(count), VOC_COLORS))]
-    others = [_golden_color(step) for step in range(int(count) - VOC_COLORS)]
+    first = [_voc_color(label) for label in range(min(int(count), NUM_VOC_COLORS))]
+    others = [_golden_angle_color(step) for step in range(int(count) - NUM_VOC_COLORS)]
     return np.array(first + others, np.uint8).reshape(-1, 3)
 
 
 def error_ramp(steps: int = 256) -> Bytes:
-    """The colors of errors from 0 to the largest, ``[steps, 3]``."""
+    """Return the error colormap from 0 to the largest error, ``[steps, 3]``."""
     stops = np.array([list(bytes.fromhex(stop)) for stop in ERROR_STOPS], np.float64)
     place = np.linspace(0.0, len(stops) - 1.0, steps)
     channels = [np.interp(place, np.arange(len(stops)), stops[:, c]) for c in range(3)]

@@ -1,4 +1,4 @@
-"""One HTML page for an experiment: what was run, what came out, and what it looks like."""
+"""Self-contained HTML page of an experiment: command, results, pictures, settings."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from permutogeo._version import __version__
-from permutogeo.data._files import read_with, replacing, suffix_of
-from permutogeo.viz._page import digest, file_text, fill, number_table, setting_table
+from permutogeo import __version__
+from permutogeo.data.files import read_file, replacing, suffix_of
+from permutogeo.viz.web_page import (
+    command_block,
+    csp_hash,
+    fill_template,
+    number_table,
+    settings_table,
+    web_file,
+    without_folders,
+)
 
-TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
+IMAGE_TYPES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".webp": "webp"}
 
 Pictures = Mapping[str, Any]
 Table = Mapping[str, Mapping[str, Any]]
@@ -31,22 +39,20 @@ def experiment_page(
     curves: Pictures | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Path:
-    r"""Writes one HTML page with all that an experiment has to show.
+    r"""Writes one self-contained HTML page for an experiment.
 
-    Pictures are held in the page itself: it asks the network for nothing, runs no script, and is
-    read in light and in dark.
+    Pictures are embedded; the page loads nothing from the network, runs no script, and follows
+    the light or dark theme of the reader.
 
     Args:
-        path: Where to write (``.html``), whole or not at all.
-        title: The title of the page.
-        text: What the experiment is, a paragraph for each that an empty line sets apart.
-        command: How to run it again.
-        tables: Headings, and under each a table: for each row its name, and its cells by the names
-            of their columns.
-        pictures: Captions, and a picture each: a file (``.png``, ``.jpg``, ``.webp``) or a PIL
-            image.
-        curves: Likewise, of training; they stand side by side below the pictures.
-        settings: A table of names and values.
+        path: Output file (``.html``), written atomically.
+        title: Title of the page.
+        text: Description; empty lines separate paragraphs.
+        command: Command line as typed. The page of a run with ``--quick`` is marked as such.
+        tables: Tables by heading. A table maps row names to cells by column name.
+        pictures: Pictures by caption: a file (``.png``, ``.jpg``, ``.webp``) or a PIL image.
+        curves: Training curves by caption, shown side by side below the pictures.
+        settings: Names and values of a table.
 
     Example:
         >>> import tempfile
@@ -66,21 +72,21 @@ def experiment_page(
     """
     path = Path(path)
     suffix_of(path, (".html", ".htm"))
-    style = file_text("_experiment.css")
+    style = web_file("experiment.css")
     values = {
-        "title": escape(title),
+        "title": escape(without_folders(title)),
         "text": "\n".join(f"<p>{escape(part)}</p>" for part in text.split("\n\n") if part.strip()),
-        "command": f"<pre><code>{escape(command)}</code></pre>" if command else "",
+        "command": command_block(command),
         "tables": "\n".join(number_table(rows, name) for name, rows in (tables or {}).items()),
         "pictures": _figures("pictures", pictures or {}),
         "curves": _figures("curves", curves or {}),
-        "settings": setting_table(settings) if settings else "",
+        "settings": settings_table(settings) if settings else "",
         "version": __version__,
         "style": style,
-        "style_hash": digest(style),
+        "style_hash": csp_hash(style),
     }
     with replacing(path) as temporary:
-        temporary.write_text(fill(file_text("_experiment.html"), values), encoding="utf-8")
+        temporary.write_text(fill_template(web_file("experiment.html"), values), encoding="utf-8")
     return path
 
 
@@ -92,17 +98,18 @@ def _figures(kind: str, pictures: Pictures) -> str:
 
 
 def _figure(caption: str, picture: Any) -> str:
-    kind, content = _content(picture)
+    kind, content = _encode(picture)
     source = f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
-    shown = escape(caption)
+    shown = escape(without_folders(caption))
     return f'<figure><img src="{source}" alt="{shown}"><figcaption>{shown}</figcaption></figure>'
 
 
-def _content(picture: Any) -> tuple[str, bytes]:
-    """The type and the bytes of a picture, as its file has them."""
+def _encode(picture: Any) -> tuple[str, bytes]:
+    """Return image type and encoded bytes of a picture."""
     if isinstance(picture, (str, os.PathLike)):
         file = Path(picture)
-        return TYPES[suffix_of(file, TYPES)], read_with(file, Path.read_bytes, "a picture")
+        kind = IMAGE_TYPES[suffix_of(file, IMAGE_TYPES)]
+        return kind, read_file(file, Path.read_bytes, "a picture")
     if not type(picture).__module__.startswith("PIL."):
         got = f"{type(picture).__module__}.{type(picture).__name__}"
         raise TypeError(f"experiment_page: Expected a file or a PIL image (got {got})")

@@ -1,4 +1,4 @@
-"""The cells of a lattice over an image."""
+"""Lattice cells of the pixels of an image."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 import torch
 
 from permutogeo.data import from_image
-from permutogeo.data._fields import Array
+from permutogeo.data.pixels import to_pil
 from permutogeo.lattice import Lattice
-from permutogeo.viz._image import check_path, color_pixels, to_picture, written
+from permutogeo.typing import Array
 from permutogeo.viz.colors import palette
+from permutogeo.viz.drawing import check_picture_path, save_picture, to_rgb
 
 CELLS = ("simplex", "vertex")
-# The first colors of a palette are those of labels, some of them dark or alike.
-LABELS = 21
-ORDERS = 12
+# The first colors of the palette are those of Pascal VOC, some of them dark or similar.
+SKIPPED_COLORS = 21
+TRIED_ORDERS = 12
 
 
 def lattice_cells(
@@ -29,22 +30,21 @@ def lattice_cells(
     cell: str = "simplex",
     shade: float = 0.0,
 ) -> Any:
-    r"""Paints each pixel in the color of its cell of the lattice, as the figures of the `"Learning
-    Sparse High Dimensional Filters" <https://arxiv.org/abs/1503.04949>`_ paper do.
+    r"""Colors each pixel by its lattice cell, as in the figures of the `"Learning Sparse High
+    Dimensional Filters" <https://arxiv.org/abs/1503.04949>`_ paper.
 
-    Features are :math:`(x, y) / \sigma_p`, the colors :math:`/ \sigma_c`, or both after each other.
-    All pixels of a cell have the same color.
+    Features are :math:`(x, y) / \sigma_p`, colors :math:`/ \sigma_c`, or both concatenated. All
+    pixels of a cell have the same color.
 
     Args:
         image: A path, a PIL image, an array :math:`(H, W)` or :math:`(H, W, C)`, or a tensor
             :math:`(C, H, W)` or :math:`(H, W)`.
-        path: Where to write (``.png``, ``.jpg``, ``.webp``), whole or not at all. Without it a
-            PIL image is returned.
-        sigma_pos: Bandwidth of positions in pixels; without it they do not count.
-        sigma_color: Bandwidth of colors, which are in [0, 1]; without it they do not count.
-        cell: ``"simplex"``, whose corners a pixel is splatted to, or ``"vertex"``, the nearest of
-            these.
-        shade: How much of the image shines through, from 0 to 1.
+        path: Output file (``.png``, ``.jpg``, ``.webp``), written atomically. By default a PIL
+            image is returned.
+        sigma_pos: Bandwidth of positions in pixels; ``None`` leaves positions out.
+        sigma_color: Bandwidth of colors in [0, 1]; ``None`` leaves colors out.
+        cell: ``"simplex"`` for the enclosing simplex, or ``"vertex"`` for its nearest vertex.
+        shade: Opacity of the image over the cells, from 0 to 1.
 
     Example:
         >>> import numpy as np
@@ -54,24 +54,24 @@ def lattice_cells(
         >>> len(np.unique(cells.reshape(-1, 3), axis=0)) < 40
         True
     """
-    check_path(path)
+    check_picture_path(path)
     if cell not in CELLS:
         raise ValueError(f"lattice_cells: Expected 'cell' in {', '.join(CELLS)} (got {cell!r})")
     if not 0.0 <= shade <= 1.0:
         raise ValueError(f"lattice_cells: Expected 'shade' in [0, 1] (got {shade})")
-    pixels = color_pixels(image, "lattice_cells")
+    pixels = to_rgb(image, "lattice_cells")
     index = cell_index(pixels, sigma_pos, sigma_color, cell)
     painted = _colors(index)[index]
-    return written(to_picture((1 - shade) * painted + shade * pixels), path)
+    return save_picture(to_pil((1 - shade) * painted + shade * pixels), path)
 
 
 def cell_index(
     pixels: Array, sigma_pos: float | None, sigma_color: float | None, cell: str = "simplex"
 ) -> Array:
-    """The number of each pixel's cell, ``[H, W]``, without gaps."""
+    """Return the cell of each pixel, ``[H, W]``, numbered from 0 without gaps."""
     lattice = Lattice.build(_feature(pixels, sigma_pos, sigma_color))
     if cell == "simplex":
-        # A simplex lists its corners in one order, whichever point it is asked for.
+        # All points of a simplex list its vertices in the same order.
         corners = lattice.vertex.numpy()
     else:
         nearest = lattice.weight.argmax(1, keepdim=True)
@@ -97,17 +97,17 @@ def _feature(pixels: Array, sigma_pos: float | None, sigma_color: float | None) 
 
 
 def _colors(index: Array) -> Array:
-    """Colors of the cells in [0, 1], of a few orders the one in which neighbors differ most."""
+    """Return cell colors in [0, 1]: the random assignment in which neighbors differ most."""
     count = int(index.max()) + 1
-    colors = palette(LABELS + count)[LABELS:] / 255.0
+    colors = palette(SKIPPED_COLORS + count)[SKIPPED_COLORS:] / 255.0
     below = np.stack([index[:-1].ravel(), index[1:].ravel()])
     beside = np.stack([index[:, :-1].ravel(), index[:, 1:].ravel()])
     pairs = np.concatenate([below, beside], axis=1)
     pairs = pairs[:, pairs[0] != pairs[1]]
 
-    def alike(order: Array) -> float:
+    def similarity(order: Array) -> float:
         distance = np.abs(colors[order[pairs[0]]] - colors[order[pairs[1]]]).sum(axis=1)
         return float(np.exp(-4.0 * distance).sum())
 
-    orders = [np.random.default_rng(seed).permutation(count) for seed in range(ORDERS)]
-    return colors[min(orders, key=alike)]
+    orders = [np.random.default_rng(seed).permutation(count) for seed in range(TRIED_ORDERS)]
+    return colors[min(orders, key=similarity)]

@@ -1,4 +1,4 @@
-"""Labels painted over an image."""
+"""Segmentation labels over an image."""
 
 from __future__ import annotations
 
@@ -9,12 +9,21 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from permutogeo.data._fields import Array, as_array
-from permutogeo.viz import _text
-from permutogeo.viz._image import check_path, color_pixels, to_picture, written
+from permutogeo.data.fields import as_array
+from permutogeo.data.pixels import to_pil
+from permutogeo.typing import Array
 from permutogeo.viz.colors import palette
-
-PAPER = (255, 255, 255)
+from permutogeo.viz.drawing import (
+    FAINT,
+    INK,
+    PAPER,
+    check_picture_path,
+    fit_text,
+    font,
+    save_picture,
+    text_width,
+    to_rgb,
+)
 
 
 def _check_labels(labels: Any, shape: tuple[int, ...], opacity: float) -> Array:
@@ -31,7 +40,7 @@ def _check_labels(labels: Any, shape: tuple[int, ...], opacity: float) -> Array:
 
 
 def _boundaries(labels: Array, known: Array, width: int) -> Array:
-    """Pixels that meet another known label within ``width`` to the right or below."""
+    """Return the pixels with another known label within ``width`` to the right or below."""
     edge = np.zeros(labels.shape, bool)
     for step in range(1, width + 1):
         for axis in (0, 1):
@@ -42,11 +51,11 @@ def _boundaries(labels: Array, known: Array, width: int) -> Array:
 
 
 def _legend_rows(entries: Sequence[str], size: int, room: int) -> list[list[int]]:
-    """Which entries stand on which line; each is a square, its name and a gap."""
+    """Return the entries of each legend line; an entry is a square, its name and a gap."""
     rows: list[list[int]] = [[]]
     used = 0.0
     for index, name in enumerate(entries):
-        need = 2.6 * size + _text.width(name, size)
+        need = 2.6 * size + text_width(name, size)
         if rows[-1] and used + need > room:
             rows.append([])
             used = 0.0
@@ -56,12 +65,12 @@ def _legend_rows(entries: Sequence[str], size: int, room: int) -> list[list[int]
 
 
 def _with_legend(picture: Any, names: Sequence[str], colors: Array) -> Any:
-    """The picture with a strip of colored squares and names below."""
+    """Return the picture with a legend of colored squares and names below."""
     from PIL import Image, ImageDraw
 
     size = max(round(0.028 * max(picture.size)), 11)
     room = picture.width - size
-    names = [_text.fitted(name, size, room - 2.6 * size) for name in names]
+    names = [fit_text(name, size, room - 2.6 * size) for name in names]
     rows = _legend_rows(names, size, room)
     line = round(1.7 * size)
     sheet = Image.new("RGB", (picture.width, picture.height + line * len(rows) + size), PAPER)
@@ -71,14 +80,14 @@ def _with_legend(picture: Any, names: Sequence[str], colors: Array) -> Any:
         x, y = float(size) / 2, picture.height + round(0.6 * size) + number * line
         for index in row:
             box = (round(x), y, round(x) + size, y + size)
-            pen.rectangle(box, fill=tuple(colors[index].tolist()), outline=_text.FAINT)
+            pen.rectangle(box, fill=tuple(colors[index].tolist()), outline=FAINT)
             place = (x + 1.4 * size, y + size / 2)
-            pen.text(place, names[index], fill=_text.INK, font=_text.font(size), anchor="lm")
-            x += 2.6 * size + _text.width(names[index], size)
+            pen.text(place, names[index], fill=INK, font=font(size), anchor="lm")
+            x += 2.6 * size + text_width(names[index], size)
     return sheet
 
 
-def _name(names: Sequence[str] | Mapping[int, str] | None, label: int) -> str:
+def _label_name(names: Sequence[str] | Mapping[int, str] | None, label: int) -> str:
     if isinstance(names, Mapping):
         return str(names.get(label, label))
     return str(names[label]) if names is not None and label < len(names) else str(label)
@@ -94,22 +103,22 @@ def overlay(
     void: int | None = 255,
     legend: bool = True,
 ) -> Any:
-    r"""Paints the labels of a segmentation over its image.
+    r"""Draws the labels of a segmentation over its image.
 
-    Each label has its color of :func:`palette`; white lines run where labels meet, and a strip
-    below names the labels that occur.
+    Labels have the colors of :func:`palette`, white lines separate them, and a legend names those
+    that occur.
 
     Args:
         image: A path, a PIL image, an array :math:`(H, W)` or :math:`(H, W, C)`, or a tensor
-            :math:`(C, H, W)` or :math:`(H, W)`. It is never changed.
+            :math:`(C, H, W)` or :math:`(H, W)`. It is not changed.
         labels: The label of each pixel, :math:`(H, W)`, integers from 0.
-        path: Where to write (``.png``, ``.jpg``, ``.webp``), whole or not at all. Without it a
-            PIL image is returned.
-        names: The names of the labels, in their order or by number; without them the legend has
-            the numbers.
-        opacity: How much of the color covers the image, from 0 to 1.
-        void: A label that is no label: its pixels are left as they are.
-        legend: Whether to add the strip with the names.
+        path: Output file (``.png``, ``.jpg``, ``.webp``), written atomically. By default a PIL
+            image is returned.
+        names: Names of the labels, as a sequence or by number; by default the legend shows
+            numbers.
+        opacity: Opacity of the label colors, from 0 to 1.
+        void: The label of unlabeled pixels, which keep their color.
+        legend: Whether to add the legend.
 
     Example:
         >>> import numpy as np
@@ -118,8 +127,8 @@ def overlay(
         >>> overlay(np.ones((64, 96, 3)), labels, legend=False).size
         (96, 64)
     """
-    check_path(path)
-    pixels = color_pixels(image, "overlay")
+    check_picture_path(path)
+    pixels = to_rgb(image, "overlay")
     index = _check_labels(labels, pixels.shape[:2], opacity)
     present = [int(label) for label in np.unique(index) if label != void]
     colors = palette(max(present, default=-1) + 1)
@@ -128,7 +137,7 @@ def overlay(
     painted[known] += opacity * (colors[index[known]] / 255.0 - painted[known])
     edge = _boundaries(index, known, max(1, round(max(index.shape) / 400)))
     painted[edge] = 0.15 * painted[edge] + 0.85
-    picture = to_picture(painted)
+    picture = to_pil(painted)
     if legend and present:
-        picture = _with_legend(picture, [_name(names, i) for i in present], colors[present])
-    return written(picture, path)
+        picture = _with_legend(picture, [_label_name(names, i) for i in present], colors[present])
+    return save_picture(picture, path)

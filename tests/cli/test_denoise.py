@@ -8,16 +8,16 @@ import pytest
 import torch
 import trimesh
 
-from permutogeo.cli import _denoise_run
+from permutogeo.cli import console, denoise_files
 from permutogeo.data import from_mesh, from_point_cloud, to_mesh, to_point_cloud
-from permutogeo.mesh import denoise
-from permutogeo.metrics import normal_angle
+from permutogeo.denoising import denoise
+from permutogeo.denoising.mesh_error import normal_angle
 from permutogeo.viz import mesh_picture
 
 
 @pytest.fixture
 def small_pictures(monkeypatch):
-    monkeypatch.setattr(_denoise_run, "mesh_picture", partial(mesh_picture, size=48))
+    monkeypatch.setattr(denoise_files, "mesh_picture", partial(mesh_picture, size=48))
 
 
 def test_a_clean_mesh_with_all_attributes(scan, run, cube, names):
@@ -127,11 +127,15 @@ def test_report_with_ground_truth(scan, run, cube, names):
 
 @pytest.mark.usefixtures("small_pictures")
 def test_report_with_another_ground_truth(scan, run, cube):
-    """A truth with other triangles is shown, and compared by the nearest places."""
+    """A truth of other connectivity is shown, and compared by the distance to its surface."""
     truth = to_mesh(cube(2), scan.with_name("truth.ply"))
     report = ("--report", scan.with_name("r.html"), "--ground-truth", truth)
     result = run("denoise", scan, "-o", scan.with_name("b.ply"), *report, "--method", "smooth")
     assert result.exit_code == 0 and "angle" not in result.output
+    found = re.search(r"mean distance to the ground truth (\S+) to (\S+)\n", result.stdout)
+    before, after = map(float, found.groups())
+    assert 0 < after < before
+    assert result.stdout.endswith(f"{scan.with_name('r.html')}: report\n")
     assert scan.with_name("r.html").read_text(encoding="utf-8").count("<canvas") == 3
 
 
@@ -148,7 +152,7 @@ def test_several_files_and_folders(tmp_path, run, noisy, names):
     assert result.stderr.startswith(
         f"Error: '{scans / 'c.ply'}': Expected a mesh in the format PLY"
     )
-    assert f"1 of 4 files could not be done: {scans / 'c.ply'}" in result.stderr
+    assert f"1 of 4 files could not be denoised: {scans / 'c.ply'}" in result.stderr
     assert names(tmp_path / "new" / "out") == ["a.ply", "b.off", "other.obj"]
     assert names(tmp_path / "pages") == [
         f"{name}.{kind}" for name in ("a.ply", "b.off", "other.obj") for kind in ("html", "png")
@@ -162,3 +166,21 @@ def test_help_has_examples(run):
     assert result.exit_code == 0
     assert "permutogeo denoise scan.ply -o clean.ply" in result.output
     assert "train" in run("--help").output and "denoise" in run("train", "--help").output
+
+
+@pytest.mark.parametrize("name", ["new/deep/x.ply", "new"])
+def test_missing_folders_are_created(scan, run, name):
+    out = scan.parent / name
+    result = run("denoise", scan, "-o", out, "--method", "smooth")
+    assert result.exit_code == 0, result.output
+    assert (out if name.endswith("ply") else out / "scan.ply").is_file()
+
+
+def test_much_work_is_announced(scan, run, monkeypatch):
+    """A warning before, and lines of progress where there is no terminal."""
+    monkeypatch.setattr(console, "INTERVAL", 0.0)
+    out = scan.with_name("clean.ply")
+    result = run("denoise", scan, "-o", out, "--method", "smooth", "--iterations", 201)
+    assert result.exit_code == 0
+    assert "Warning: 201 smoothing steps may take minutes\n" in result.stderr
+    assert "scan.ply: 50%\n" in result.stderr

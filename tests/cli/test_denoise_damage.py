@@ -166,7 +166,7 @@ def test_damaged_files_are_read_or_refused(tmp_path, suffix, damage, at, noise):
         ("a.ply", "hello", "no header"),
         ("a.ply", HEADER.format(5, 5) + "0 0 0 0\n", "claims 5 of 'vertex', there are 1"),
         ("a.off", "OFF\n3 1 0\n0 0 nan\n0 nan 0\nnan 0 0\n3 0 1 2\n", "a finite vertex"),
-        ("a.off", "OFF\n3 1 0\n0 0 0\n0 1 0\n1 0 0\n3 0 1 7\n", "a whole face (got 1 face that"),
+        ("a.off", "OFF\n3 1 0\n0 0 0\n0 1 0\n1 0 0\n3 0 1 7\n", "a valid face (got 1 face with an"),
         ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nf 1/1 2/1 3/9\n", "'vt' 9, there are 1"),
     ],
 )
@@ -185,5 +185,5 @@ def test_clouds_lose_points_that_are_not_finite(tmp_path):
     write_ply(path, points, [])
     result = denoise(path, out, "learned")
     assert result.exit_code == 0, result.output
-    assert f"Warning: '{path}': dropped 1 vertex that is not finite" in result.stderr
+    assert f"Warning: '{path}': dropped 1 non-finite vertex" in result.stderr
     assert from_point_cloud(out).number.tolist() == [i for i in range(60) if i != 7]

@@ -26,7 +26,7 @@ def test_nothing_that_is_read_is_written(scan, run, cube):
     ):
         result = run("denoise", *command)
         assert result.exit_code == 1
-        assert "Expected to write to another place" in result.stderr
+        assert "would overwrite the input" in result.stderr
     assert (scan.read_bytes(), truth.read_bytes()) == before
 
 
@@ -36,22 +36,26 @@ def test_two_files_for_one_place(tmp_path, run, noisy):
         to_mesh(noisy(1), tmp_path / name / "scan.ply")
     inputs = (tmp_path / "a" / "scan.ply", tmp_path / "b" / "scan.ply")
     result = run("denoise", *inputs, "-o", tmp_path / "out")
-    assert result.exit_code == 1 and "another place" in result.stderr
+    assert result.exit_code == 1
+    both = f"The outputs of '{inputs[0]}' and '{inputs[1]}' have the same path"
+    assert result.stderr == f"Error: {both} '{tmp_path / 'out' / 'scan.ply'}'\n"
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"output": "no/clean.ply"}, "Expected an existing folder to write to"),
+        ({"output": "scan.ply/clean.ply"}, "Expected a folder to write to (got the file"),
         ({"output": "clean.blend"}, "'.blend'"),
         ({"output": "clean.xyz"}, "got '.xyz'"),
-        ({"input": "none.ply"}, "none.ply': Expected a file"),
+        ({"input": "none.ply"}, "none.ply': Expected a file or folder"),
         ({"input": "none"}, "none': Expected a file or folder (there is none of that name)"),
         ({"options": ("--device", "cuda:77")}, "Expected a device of this machine (got 'cuda:77'"),
         ({"options": ("--device", "abacus")}, "Expected a device of this machine (got 'abacus'"),
-        ({"options": ("--strength", "-1")}, "'strength' >= 0"),
-        ({"options": ("--iterations", "-1")}, "'iterations' >= 0"),
+        ({"options": ("--strength", "-1")}, "Expected --strength from 0 to 100 (got -1)"),
+        ({"options": ("--strength", "1e9")}, "Expected --strength from 0 to 100 (got 1e+09)"),
+        ({"options": ("--iterations", "-1")}, "Expected --iterations from 0 to 10,000 (got -1)"),
+        ({"options": ("--weights", "tiles")}, "'tiles': Expected the weights of a MeshDenoiser"),
         ({"options": ("--weights", "none.safetensors")}, "none.safetensors"),
         ({"options": ("--report", "report.pdf")}, "'.pdf'"),
         ({"options": ("--ground-truth", "none.ply")}, "none.ply': Expected a file"),
@@ -63,6 +67,7 @@ def test_wrong_arguments(scan, change, message, monkeypatch, run, names):
     result = run("denoise", given["input"], "-o", given["output"], *given["options"])
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: ") and message in result.stderr
+    assert result.stderr.count("\n") == 1
     assert names(scan.parent) == ["scan.ply"]
 
 

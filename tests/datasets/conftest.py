@@ -92,3 +92,46 @@ def make():
         folder=write_folder,
         below=below,
     )
+
+
+# A body model in which everything is random, but the body is a cube.
+CUBE = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], np.float32)
+QUADS = np.array(
+    [[0, 1, 3, 2], [4, 6, 7, 5], [0, 4, 5, 1], [2, 3, 7, 6], [0, 2, 6, 4], [1, 5, 7, 3]], np.uint16
+)
+SHAPES = ["caucasian-male-young", "l-leg-fat-incr", "r-leg-fat-incr", "l-leg-fat-decr"]
+
+
+def body_arrays():
+    """A body model in which everything is random, but the body is a cube."""
+    rng = np.random.default_rng(0)
+    weight = rng.random((8, 4))
+    return {
+        "vertices": CUBE,
+        "quads": QUADS,
+        "shape_name": np.array(SHAPES),
+        "shape_offset": np.array([0, 3, 5, 5, 7], np.int32),
+        "shape_gap": np.array([1, 2, 4, 0, 7, 3, 1], np.uint16),
+        "shape_dxyz": rng.integers(-2000, 2000, (7, 3)).astype(np.int16),
+        "bone_name": np.array(["root", "spine05", "upperleg01.L"]),
+        "bone_parent": np.array([-1, 0, 1], np.int16),
+        "joint": rng.random((3, 3), np.float32),
+        "joint_dxyz": rng.integers(-2000, 2000, (4, 3, 3)).astype(np.int16),
+        "skin_bone": rng.integers(0, 3, (8, 4)).astype(np.uint8),
+        "skin_weight": (weight / weight.sum(axis=1, keepdims=True)).astype(np.float16),
+    }
+
+
+def write_body(folder, **changed):
+    path = folder / "bodies" / "makehuman_body.npz"
+    path.parent.mkdir(exist_ok=True)
+    np.savez(path, **{**body_arrays(), **changed})
+    return path
+
+
+@pytest.fixture
+def body():
+    """Arrays and faces of a body model, and a function that writes it to a file."""
+    return SimpleNamespace(
+        arrays=body_arrays, write=write_body, cube=CUBE, quads=QUADS, names=SHAPES
+    )

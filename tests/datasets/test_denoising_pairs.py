@@ -3,8 +3,8 @@ import pytest
 import torch
 from torch_geometric.loader import DataLoader
 
+from permutogeo.data.geometry import mean_edge_length
 from permutogeo.datasets import DenoisingPairs
-from permutogeo.transforms._mesh import mean_edge_length
 
 VERTICES = np.array([[0, 0, 0], [2, 0, 0], [0, 1, 0], [0, 0, 1]], np.float32)
 FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]], np.uint16)

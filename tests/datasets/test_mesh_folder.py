@@ -71,6 +71,30 @@ def test_pre_transform(tmp_path):
     assert all(abs(float(data.pos.norm(dim=1).max()) - 1) < 1e-5 for data in dataset)
 
 
+def test_hidden_names_are_skipped_and_subfolders_searched(tmp_path):
+    """What a killed program leaves beside its output is no input."""
+    write(tmp_path, {"cube": 2})
+    mesh = next(path for path in (tmp_path / "cube").iterdir())
+    deep = tmp_path / "cube" / "more" / "deep.ply"
+    deep.parent.mkdir()
+    content = mesh.read_bytes()
+    for path in (deep.with_suffix(mesh.suffix),
+                 tmp_path / "cube" / f".out.0123456789abcdef{mesh.suffix}",
+                 tmp_path / "cube" / ".cache" / f"a{mesh.suffix}",
+                 tmp_path / ".hidden" / f"a{mesh.suffix}"):  # fmt: skip
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+    dataset = MeshFolder(tmp_path, num_points=4)
+    assert dataset.classes == ["cube"]
+    assert len(dataset) == 3
+    assert not any("/." in data.path.removeprefix(str(tmp_path)) for data in dataset)
+    # A hidden folder above the root does not matter.
+    hidden = tmp_path / ".home" / "data" / "cube"
+    hidden.mkdir(parents=True)
+    (hidden / mesh.name).write_bytes(content)
+    assert len(MeshFolder(tmp_path / ".home" / "data", num_points=4)) == 1
+
+
 def test_errors(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"MeshFolder: Expected the folder '.*nowhere'"):
         MeshFolder(tmp_path / "nowhere")

@@ -82,7 +82,7 @@ def test_material_segmentation_end_to_end(tmp_path):
     """The example learns on such a folder, with weighted classes and an ignored label."""
     write(tmp_path, "train", 3)
     write(tmp_path, "test", 1)
-    script = ROOT / "examples" / "segment_images.py"
+    script = ROOT / "examples" / "paper" / "segment_images.py"
     options = ["--task", "materials", "--data", str(tmp_path), "--output", str(tmp_path / "out")]
     done = subprocess.run(
         [sys.executable, str(script), *options, "--epochs", "2", "--trials", "3"],

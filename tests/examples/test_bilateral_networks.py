@@ -1,8 +1,5 @@
-"""The pieces of the examples on bilateral networks; tests/test_examples.py runs them as a whole."""
+"""Parts of the examples on bilateral networks; test_examples.py runs the whole scripts."""
 
-import importlib
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,16 +10,6 @@ from scipy.signal import correlate
 from permutogeo import Lattice
 from permutogeo.models import BNNLeNet
 from permutogeo.nn import LatticeConv
-
-FOLDER = Path(__file__).parents[2] / "examples"
-
-
-@pytest.fixture(scope="module")
-def examples():
-    """A function that imports an example."""
-    sys.path.insert(0, str(FOLDER))
-    yield importlib.import_module
-    sys.path.remove(str(FOLDER))
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4, 5])

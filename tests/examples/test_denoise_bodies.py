@@ -1,21 +1,14 @@
-"""The pieces of the example on few small bodies; tests/test_examples.py runs it as a whole."""
+"""Parts of the example on a few small bodies; test_examples.py runs the whole script."""
 
-import importlib.util
 from argparse import Namespace
-from pathlib import Path
 
 import pytest
 import torch
 
-PATH = Path(__file__).parents[2] / "examples" / "denoise_bodies.py"
-
 
 @pytest.fixture(scope="module")
-def example():
-    spec = importlib.util.spec_from_file_location("denoise_bodies", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def example(examples):
+    return examples("denoise_bodies")
 
 
 @pytest.fixture(scope="module")

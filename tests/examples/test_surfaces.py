@@ -1,21 +1,13 @@
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
 import trimesh
 
 from permutogeo.data import from_mesh
 
-PATH = Path(__file__).parent.parent.parent / "examples" / "_surfaces.py"
-
 
 @pytest.fixture(scope="module")
-def surfaces():
-    spec = importlib.util.spec_from_file_location("surfaces", PATH)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def surfaces(examples):
+    return examples("_surfaces")
 
 
 @pytest.mark.parametrize("name", ["dense", "uneven"])

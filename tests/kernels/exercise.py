@@ -8,7 +8,7 @@ import sys
 import torch
 
 from permutogeo import Lattice, ops
-from permutogeo.ops.exchange import Exchange
+from permutogeo.ops.mean_field import FusedMeanField
 
 
 def backward(*outputs):
@@ -43,10 +43,10 @@ def vertex_operators(lattice):
     lattice.coarsen()
 
 
-def exchange(lattice):
+def mean_field(lattice):
     """A step of mean field between points and vertices."""
     place = ([part] * 2 for part in (lattice.vertex, lattice.weight, lattice.weight))
-    both = Exchange(torch.randn(lattice.num_points, 21), *place, [lattice.num_vertices] * 2)
+    both = FusedMeanField(torch.randn(lattice.num_points, 21), *place, [lattice.num_vertices] * 2)
     values = both.step([], [lattice.blur] * 2)
     both.marginals(both.step(values, [lattice.blur] * 2))
 
@@ -58,20 +58,20 @@ def exercise(feature, batch):
     at = lattice.locate(others.requires_grad_(), None if batch is None else batch[:60])
     point_operators(lattice, at)
     vertex_operators(lattice)
-    exchange(lattice)
+    mean_field(lattice)
 
 
 def main():
     torch.manual_seed(0)
-    build = sys.modules["permutogeo.ops.build"]
-    build._FEWEST_POINTS = 1000  # a table for each thread, also here
+    build, table = (sys.modules[f"permutogeo.ops.{name}"] for name in ("build", "table"))
+    table._FEWEST_POINTS = 1000  # a table for each thread, also here
     for dim in (1, 2, 3):
         exercise(3 * torch.randn(90, dim), torch.randint(0, 3, (90,)))  # splat by vertex
         exercise(0.1 * torch.randn(3000, dim), None)  # into private copies
     exercise(1e7 * torch.randn(90, 3), None)  # codes of two words
-    build._MOST_FIRST_SLOTS = 16  # tables that grow
+    table._MOST_FIRST_SLOTS = 16  # tables that grow
     roomy = ops.build(5 * torch.randn(2000, 3), torch.randint(0, 3, (2000,)), 0.5)
-    build._with_tables = build._with_claims
+    build._insert_by_thread = build._insert_atomically
     ops.build(5 * torch.randn(2000, 3), torch.randint(0, 3, (2000,)), 0.5)
     assert len(roomy[2]) > 1000
 

@@ -5,20 +5,21 @@ from unittest import mock
 import pytest
 import warp as wp
 
-from permutogeo import _warp
 from permutogeo.kernels import (
     blur,
     build,
     convolve,
+    convolve_channelwise,
     dot,
     embed,
-    exchange,
+    mean_field,
     neighbors,
     plan,
     slice,
     splat,
     table,
 )
+from permutogeo.runtime import bridge
 
 ARCHITECTURES = [80, 90]
 PER_POINT = {
@@ -27,24 +28,25 @@ PER_POINT = {
     "slice": lambda dim, dtype, words: slice.make(dim + 1, dtype),
     "splat": lambda dim, dtype, words: splat.make(dim + 1, dtype),
     "dot": lambda dim, dtype, words: dot.make(dim + 1, dtype),
-    "exchange": lambda dim, dtype, words: exchange.make(dim + 1, 8 * words, dtype),
+    "mean field": lambda dim, dtype, words: mean_field.make(dim + 1, 8 * words, dtype),
 }
 PER_DTYPE = {
     "combine": splat.make_combine,
     "blur": lambda dtype: blur.make(dtype, 1),
     "wide blur": lambda dtype: blur.make(dtype, 2),
     "blur of whole rows": lambda dtype: blur.make_wide(dtype, 1, 24),
-    "gather": convolve.make_gather,
-    "channelwise": convolve.make_channelwise,
+    "convolve": convolve.make,
+    "shared": convolve_channelwise.make_shared,
+    "depthwise": convolve_channelwise.make_depthwise,
 }
 PER_WORDS = {"table": table.make, "neighbors": neighbors.make}
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 
 
 def assert_compiles(made, folder):
-    _warp.init()
+    bridge.init()
     # What a launch on CUDA uses; the options belong to a module that other tests run on the CPU.
-    with mock.patch.dict(made.module.options, block_dim=256), _warp._quiet():
+    with mock.patch.dict(made.module.options, block_dim=256), bridge._quiet():
         cubins = wp.compile_aot_module(
             made.module, arch=ARCHITECTURES, module_dir=folder, use_ptx=False
         )

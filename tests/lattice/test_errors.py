@@ -71,7 +71,7 @@ BAD_POINTS = [
 )
 @pytest.mark.parametrize("where", ["build", "locate", "src", "dst"])
 def test_bad_points(where, feature, batch, error, message):
-    lattice = Lattice.build(F)
+    lattice = Lattice.build(F, None if batch is None else ZERO)
     if where in ("src", "dst"):
         message = message.replace("'feature'", f"'feature_{where}'")
         message = message.replace("'batch'", f"'batch_{where}'")

@@ -86,3 +86,17 @@ def test_locate_far_away_and_in_unknown_graphs(cloud):
     assert (lattice.locate(feature - 1e5, batch).vertex == -1).all()
     assert (lattice.locate(feature, batch + 2).vertex == -1).all()
     assert (lattice.locate(feature, batch + 10**12).vertex == -1).all()
+
+
+def test_located_points_need_a_batch_like_the_lattice():
+    feature, batch = torch.rand(6, 2), torch.arange(6) // 3
+    with pytest.raises(
+        ValueError, match=r"^Expected 'batch' on a lattice of 2 graphs \(got None\)"
+    ):
+        Lattice.build(feature, batch).locate(feature)
+    with pytest.raises(
+        ValueError, match=r"^Expected no 'batch' on a lattice that was built without"
+    ):
+        Lattice.build(feature).locate(feature, batch)
+    single = Lattice.build(feature, 0 * batch)
+    assert torch.equal(single.locate(feature).vertex, single.vertex)

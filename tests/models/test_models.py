@@ -53,13 +53,6 @@ def test_point_output(make, batched):
     assert out.isfinite().all()
 
 
-def test_graph_output():
-    x, feature = make_points()
-    model = MAKES[3]()
-    assert model(x, feature).shape == (1, 5)
-    assert model(x, feature, torch.arange(60) % 4).shape == (4, 5)
-
-
 @each_model
 def test_three_graphs_equal_three_calls(make):
     model = make().double().eval()
@@ -157,31 +150,3 @@ def test_wrong_input(make):
         model(x[:50], feature)
     with pytest.raises(TypeError, match=rf"{name}: Expected 'batch' to be an int64 tensor"):
         model(x, feature, torch.zeros(60))
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: BilateralNet(0, 8, 5, 3), "BilateralNet: Expected 'in_channels'"),
-        (lambda: BilateralNet(3, 8, 5, 3, num_layers=0), "BilateralNet: Expected 'num_layers'"),
-        (lambda: SplatNet(3, 8, 5, 3, scales=()), "SplatNet: Expected 'scales'"),
-        (lambda: SplatNet(3, 8, 5, 3, scales=(1.0, -1.0)), "SplatNet: Expected 'scales'"),
-        (lambda: LatticeUNet(3, 8, 5, 3, depth=-1), "LatticeUNet: Expected 'depth'"),
-        (lambda: LatticeUNet(3, 8, 5, 3, task="edge"), "LatticeUNet: Expected 'task'"),
-        (lambda: LatticeUNet(3, 8, 5, 3, pool="min"), "LatticePool: Expected 'aggr'"),
-    ],
-)
-def test_wrong_sizes(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-@pytest.mark.parametrize("pool", ["mean", "sum", "learned"])
-def test_poolings(pool):
-    x, feature = make_points()
-    assert LatticeUNet(4, 8, 5, dim=3, pool=pool)(x, feature).shape == (60, 5)
-
-
-def test_a_unet_of_one_level():
-    x, feature = make_points()
-    assert LatticeUNet(4, 8, 5, dim=3, depth=0)(x, feature).shape == (60, 5)

@@ -3,7 +3,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from permutogeo import Lattice, stencils
+from permutogeo import Lattice
+from permutogeo.ops import stencils
 from permutogeo.testing.reference import ReferenceLattice
 
 DOUBLE = torch.float64

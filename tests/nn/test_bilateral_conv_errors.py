@@ -98,11 +98,6 @@ def test_errors_of_options(options, message):
         BilateralConv(**{"in_channels": 4, "out_channels": 8, "dim": 3, **options})
 
 
-def test_too_many_taps():
-    with pytest.raises(ValueError, match=r"^BilateralConv: .*use stencil='axis'"):
-        BilateralConv(4, 8, dim=20)
-
-
 def test_lattice_of_other_points():
     """Of the same number, so that only their places tell."""
     feature = torch.rand(50, 2, dtype=torch.float64) * 5

@@ -151,12 +151,6 @@ def test_errors(arguments, error, message):
         GaussianFilter(3)(*arguments)
 
 
-@pytest.mark.parametrize("sigma", [0.0, -1.0, float("nan"), float("inf"), [1.0, 2.0]])
-def test_errors_of_sigma(sigma):
-    with pytest.raises(ValueError, match=r"^GaussianFilter: Expected 'sigma' to be one positive"):
-        GaussianFilter(3, sigma)
-
-
 def test_errors_of_options():
     with pytest.raises(ValueError, match=r"^GaussianFilter: Expected 'normalize' .*got 'both'"):
         GaussianFilter(3, normalize="both")

@@ -115,7 +115,7 @@ def test_batch_equals_singles():
 def test_a_lattice_serves_several_calls():
     layer, other = (JointBilateralUpsample(c, 1, 5.0, 0.3).double() for c in (2, 1))
     x, guide = values(2, 2, 4, 5), values(2, 1, 8, 10, seed=1)
-    lattice = layer.lay(guide, (4, 5))
+    lattice = layer.build_lattice(guide, (4, 5))
     assert torch.equal(layer(x, guide, lattice), layer(x, guide))
     assert torch.equal(other(x[:, :1], guide, lattice), layer(x, guide)[:, :1])
 

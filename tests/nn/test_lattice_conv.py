@@ -1,8 +1,9 @@
 import pytest
 import torch
 
-from permutogeo import Lattice, stencils
+from permutogeo import Lattice
 from permutogeo.nn import BilateralConv, LatticeConv
+from permutogeo.ops import stencils
 
 OPTIONS = [{}, {"radius": 2}, {"groups": 2, "dilation": 2}, {"stencil": "axis"}, {"bias": False}]
 
@@ -97,16 +98,3 @@ def test_errors(arguments, error, message):
 def test_errors_of_devices():
     with pytest.raises(ValueError, match=r"^LatticeConv: Expected input on meta like .*got cpu"):
         LatticeConv(4, 8, dim=3).to("meta")(VALUES, LATTICE)
-
-
-def test_decomposed_layers_need_channels_apart(cloud):
-    data = cloud()
-    layer = LatticeConv(4, 4, 3, shared=True).double()
-    expected = layer(data.values, data.lattice)
-    layer.decomposed_layers = 2
-    assert not layer.fused
-    torch.testing.assert_close(layer(data.values, data.lattice), expected)
-    layer = LatticeConv(4, 4, 3).double()
-    layer.decomposed_layers = 2
-    with pytest.raises(ValueError, match=r"'decomposed_layers' of 1, since .*got 2"):
-        layer(data.values, data.lattice)

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from permutogeo import Incidence, Lattice, get_workspace, set_workspace, stencil
-from permutogeo._coarse import midpoints
+from permutogeo import Incidence, Lattice, stencil
+from permutogeo.lattice.coarsening import midpoints
 from permutogeo.nn import LatticePool, LatticeUnpool
 
 DOUBLE = torch.float64
@@ -124,14 +124,6 @@ def test_gradients(cloud, aggr):
     assert torch.autograd.gradcheck(call, (data.values.requires_grad_(), *layer.parameters()))
 
 
-def test_a_given_coarse_lattice(cloud):
-    data = cloud()
-    coarse, at = data.lattice.coarsen()
-    out, *same = LatticePool(4, 4, 3)(data.values, data.lattice, coarse, at)
-    assert same == [coarse, at]
-    assert torch.equal(out, LatticePool(4, 4, 3)(data.values, data.lattice)[0])
-
-
 @each_aggr
 def test_empty_and_zero(aggr):
     lattice = Lattice.build(torch.empty(0, 3))
@@ -150,7 +142,7 @@ def test_a_coarse_vertex_without_fine_ones_gets_zero(cloud, same_routes, aggr):
     """A coarse lattice of more points than the fine one."""
     data = cloud(dim=2)
     few, coarse = Lattice.build(data.feature[:5]), Lattice.build(data.feature / 2)
-    vertex = midpoints(few._coordinate(), coarse.code, coarse.box, coarse._slots())
+    vertex = midpoints(few.coordinate, coarse.code, coarse.box, coarse._slots())
     at = Incidence(vertex, torch.full(vertex.shape, 0.5, dtype=DOUBLE), coarse.num_vertices)
     values = (torch.randn(few.num_vertices, 4, dtype=DOUBLE) - 10).requires_grad_()
     layer = LatticePool(4, 4, 2, aggr, bias=False).double()
@@ -159,39 +151,6 @@ def test_a_coarse_vertex_without_fine_ones_gets_zero(cloud, same_routes, aggr):
     empty[vertex.long()] = False
     assert empty.any() and not out[empty].any() and out[~empty].any(1).all()
     same_routes(layer, values, few, coarse, at, leaves=(values,))
-
-
-def test_layers_share_the_coarse_lattice(cloud):
-    data = cloud()
-    first, second = LatticePool(4, 4, 3), LatticePool(4, 6, 3, "learned").double()
-    _, *lattices = first(data.values, data.lattice)
-    assert second(data.values, data.lattice)[1:] == tuple(lattices)
-
-
-@pytest.mark.parametrize("dim", [3, 5])
-def test_learned_working_memory_is_bounded(dim, monkeypatch):
-    """So many rows at a time, there and back, and no more however many taps there are."""
-    lattice = Lattice.build(torch.rand(4000, dim) * 8)
-    values = torch.rand(lattice.num_vertices, 16, requires_grad=True)
-    layer = LatticePool(16, 16, dim, "learned")
-    expected = layer(values, lattice)[0]
-    gathered, original = [], torch.Tensor.index_select
-
-    def watch(tensor, axis, index):
-        gathered.append(index.numel() * tensor.shape[1] * tensor.element_size())
-        return original(tensor, axis, index)
-
-    monkeypatch.setattr(torch.Tensor, "index_select", watch)
-    before = get_workspace()
-    try:
-        set_workspace(2**14)
-        out, coarse, at = layer(values, lattice)
-        back = LatticeUnpool(16, 16, dim, "learned")(out, lattice, coarse, at)
-        back.square().sum().backward()
-    finally:
-        set_workspace(before)
-    torch.testing.assert_close(out, expected, rtol=1e-4, atol=1e-4)
-    assert len(gathered) > 100 and max(gathered) <= 2**14
 
 
 LATTICE = Lattice.build(torch.tensor([[0.1, 0.2, 0.3]]))

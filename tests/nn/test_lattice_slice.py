@@ -24,7 +24,7 @@ def test_starts_as_the_plain_slice(cloud):
     data = cloud(graphs=2)
     layer = LatticeSlice(4, 3).double()
     assert torch.equal(layer(data.values, data.lattice), data.lattice.slice(data.values))
-    at = data.lattice.locate(data.other)
+    at = data.lattice.locate(data.other, torch.zeros(len(data.other), dtype=torch.int64))
     assert (at.vertex < 0).any() and (at.vertex >= 0).any()
     expected = data.lattice.slice(data.values, at)
     assert torch.equal(layer(data.values, data.lattice, at), expected)
@@ -82,8 +82,8 @@ def test_the_plan_is_made_once(cloud, monkeypatch):
     data = cloud(graphs=2)
     layer = trained(4, 3)
     data.values.requires_grad_()
-    made, plan = [], ops.plan
-    monkeypatch.setattr(ops, "plan", lambda *arguments: made.append(1) or plan(*arguments))
+    made, plan = [], ops.splat_plan
+    monkeypatch.setattr(ops, "splat_plan", lambda *arguments: made.append(1) or plan(*arguments))
     for _ in range(4):
         layer(data.values, data.lattice).sum().backward()
     assert len(made) == 2  # the first use, which is not worth sorting, and all others

@@ -64,8 +64,7 @@ class Case:
 
     @property
     def plan(self) -> tuple[Tensor, Tensor, Tensor]:
-        self.lattice.incidence._plan()  # the first one may do without sorting
-        return self.lattice.incidence._plan()
+        return self.lattice.incidence.splat_plan(sort=True)
 
     def stencil(self, *args: Any) -> tuple[Tensor, Tensor]:
         """Neighbors and opposite taps for ``radius, dilation, kind``."""

@@ -9,6 +9,7 @@ from permutogeo import Lattice, ops
 from permutogeo.testing.reference import axis_stencil, elevate
 
 build_module = sys.modules["permutogeo.ops.build"]
+table_module = sys.modules["permutogeo.ops.table"]
 
 
 def assert_matches(found):
@@ -86,7 +87,7 @@ def test_many_more_vertices_than_slots(case_of, monkeypatch, dtype):
     """The tables grow several times, and the result is that of a table that never had to."""
     feature, batch = 5 * torch.randn(1500, 5, dtype=dtype), torch.randint(0, 4, (1500,))
     roomy = ops.build(feature, batch, 0.5)
-    monkeypatch.setattr(build_module, "_MOST_FIRST_SLOTS", 32)
+    monkeypatch.setattr(table_module, "_MOST_FIRST_SLOTS", 32)
     assert_close(ops.build(feature, batch, 0.5), roomy, rtol=0, atol=0)
     found = case_of(feature, batch)
     assert found.lattice.num_vertices > 100 * 32
@@ -95,12 +96,12 @@ def test_many_more_vertices_than_slots(case_of, monkeypatch, dtype):
 
 @pytest.mark.parametrize("spread", [1.0, 1e7])
 @pytest.mark.parametrize("dim", [1, 3, 8])
-def test_claims_give_the_same_lattice(monkeypatch, dtype, dim, spread):
+def test_atomic_insertion_gives_the_same_lattice(monkeypatch, dtype, dim, spread):
     """The path of CUDA, on a single thread."""
     feature, batch = spread * torch.randn(500, dim, dtype=dtype), torch.randint(0, 3, (500,))
     expected = ops.build(feature, batch, 0.5)
     assert (expected[2].shape[1] > 1) == (dim > 1 and spread > 1)
-    monkeypatch.setattr(build_module, "_with_tables", build_module._with_claims)
+    monkeypatch.setattr(build_module, "_insert_by_thread", build_module._insert_atomically)
     assert_close(ops.build(feature, batch, 0.5), expected, rtol=0, atol=0)
 
 

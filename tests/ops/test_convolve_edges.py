@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from permutogeo import get_workspace, set_workspace
-from permutogeo.ops.convolve_edges import convolve_edges, correlate_edges
+from permutogeo.ops import convolve_edges, correlate_edges
 
 SOURCES, TARGETS, TAPS = 9, 6, 4
 

@@ -14,7 +14,7 @@ THREADS = (1, 2, 3, 5)
 @pytest.fixture(autouse=True)
 def _restore_threads(monkeypatch):
     """Clouds of a testable size, cut into as many pieces as large ones would be."""
-    monkeypatch.setattr(sys.modules["permutogeo.ops.build"], "_FEWEST_POINTS", 1000)
+    monkeypatch.setattr(sys.modules["permutogeo.ops.table"], "_FEWEST_POINTS", 1000)
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
@@ -26,8 +26,8 @@ def lattice(request):
     generator = torch.Generator().manual_seed(0)
     feature = request.param * torch.randn(12000, 3, generator=generator)
     lattice = Lattice.build(feature, torch.arange(12000) // 6000)
-    lattice.incidence._plan()  # the first one may do without sorting
-    assert (lattice.incidence._plan()[1].numel() == 0) == (request.param == 0.5)
+    _, begin, _ = lattice.incidence.splat_plan(sort=True)
+    assert (begin.numel() == 0) == (request.param == 0.5)
     return lattice
 
 
@@ -73,7 +73,7 @@ def test_neighbors(lattice):
 
 
 def test_plan(lattice):
-    assert_same_bits(lambda: ops.plan(lattice.vertex, lattice.num_vertices, None, None, True))
+    assert_same_bits(lambda: ops.splat_plan(lattice.vertex, lattice.num_vertices, None, None, True))
 
 
 @pytest.mark.parametrize("channels", [1, 21])

@@ -1,10 +1,11 @@
 """The derivative of the weights in the features, and its transpose."""
 
 import numpy as np
+import pytest
 import torch
 from torch.testing import assert_close
 
-from permutogeo import ops
+from permutogeo import Lattice, ops
 from permutogeo.testing.reference import embed
 
 
@@ -107,3 +108,15 @@ def test_unchanged(case, check):
     grad = torch.randn(len(feature), 4, dtype=torch.float64)
     check.unchanged(ops.embed_tangent, direction, feature, 0.5)
     check.unchanged(ops.embed_adjoint, grad, feature, 0.5)
+
+
+@pytest.mark.parametrize("value", [1.7e308, -1.7e308])
+@pytest.mark.parametrize("dim", [1, 2, 3])
+def test_features_near_the_largest_number(dim, value):
+    feature = torch.zeros(3, dim, dtype=torch.float64)
+    feature[1] = value
+    message = r"^Expected 'feature' whose lattice keys fit 32 bits .* in row 1, which needs inf\)"
+    with pytest.raises(ValueError, match=message):
+        Lattice.build(feature)
+    with pytest.raises(ValueError, match=message):
+        Lattice.build(torch.zeros_like(feature)).locate(feature)

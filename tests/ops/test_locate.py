@@ -122,16 +122,6 @@ def test_empty_lattice():
     assert at.splat(torch.randn(5000, 4)).shape == (0, 4)
 
 
-def test_find(case, dim):
-    code = case(dim).lattice.code
-    slots = ops.hash_codes(code)
-    assert_close(ops.find(code, code, slots).long(), torch.arange(len(code)))
-    present = set(map(tuple, code.tolist()))
-    absent = [row for row in (code + 1).tolist() if tuple(row) not in present]
-    assert (ops.find(torch.tensor(absent), code, slots) == -1).all()
-    assert ops.find(code[:0], code, slots).shape == (0,)
-
-
 def test_layouts(case, check):
     found = case(3)
     check.layouts(ops.locate, *arguments(found, *queries(found)))
@@ -156,13 +146,13 @@ def test_unchanged(case, check):
 
 def test_errors(case):
     lattice = case(3).lattice
-    feature = torch.zeros(4, 3, dtype=torch.float64)
+    feature, batch = torch.zeros(4, 3, dtype=torch.float64), torch.zeros(4, dtype=torch.int64)
     feature[2, 1] = float("nan")
     with pytest.raises(ValueError, match=r"finite 'feature' \(got nan in row 2, column 1\)"):
-        lattice.locate(feature)
+        lattice.locate(feature, batch)
     feature[2, 1] = 1e12
     with pytest.raises(ValueError, match=r"keys fit 32 bits .* in row 2"):
-        lattice.locate(feature)
+        lattice.locate(feature, batch)
     with pytest.raises(ValueError, match=r"Expected 'feature' of shape \[N, 3\].*got \[4, 2\]"):
         lattice.locate(torch.zeros(4, 2))
     with pytest.raises(ValueError, match=r"without negative entries \(got -1 in row 0\)"):

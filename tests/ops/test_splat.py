@@ -139,7 +139,7 @@ def test_forms_agree_to_the_bit(case):
     """One copy adds in the order of the points, as the sum by vertex does."""
     lattice = case(3, torch.float32).lattice
     x = torch.randn(lattice.num_points, 5)
-    one_run = torch.tensor([[0, 0, lattice.num_points]], dtype=torch.int32)
+    one_run = torch.tensor([[0, 0, len(x), 0, lattice.num_vertices]], dtype=torch.int32)
     arguments = (x, lattice.weight, lattice.vertex, lattice.num_vertices)
     none = torch.empty(0, dtype=torch.int32)
     assert torch.equal(ops.splat(*arguments, none, none, one_run), lattice.splat(x))

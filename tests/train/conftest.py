@@ -38,3 +38,17 @@ def make_model():
         )
 
     return make
+
+
+@pytest.fixture
+def same_rows():
+    """Asserts that two logs agree in everything but the wall time."""
+
+    def check(rows, others):
+        first, second = (
+            [{k: v for k, v in row.items() if k != "seconds"} for row in log]
+            for log in (rows, others)
+        )
+        assert first == second
+
+    return check

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from permutogeo.train import load_state, load_weights, save_state, save_weights
+from permutogeo.weights import write_safetensors
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -134,14 +135,17 @@ def test_errors(tmp_path):
         load_state(path)
     with pytest.raises(ValueError, match=r"a\.safetensors': Expected the weights of Linear"):
         load_weights(torch.nn.Linear(2, 2), path)
-    save_file({"w": torch.ones(2)}, path, {"permutogeo": json.dumps({"tensor": "missing"})})
+    write_safetensors(path, {"w": torch.ones(2)}, {"permutogeo": {"tensor": "missing"}})
     with pytest.raises(ValueError, match="got a damaged one"):
+        load_state(path)
+    save_file({"w": torch.ones(2)}, path, {"permutogeo": json.dumps({"tensor": "w"})})
+    with pytest.raises(ValueError, match="Expected a checksum"):
         load_state(path)
     save_state({"w": torch.ones(1000)}, path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ValueError, match="Expected a file of safetensors"):
+    with pytest.raises(ValueError, match="Expected a safetensors file"):
         load_state(path)
     path.write_bytes(pickle.dumps({"epoch": 1}))
-    with pytest.raises(ValueError, match="Expected a file of safetensors"):
+    with pytest.raises(ValueError, match="Expected a safetensors file"):
         load_state(path)

@@ -1,5 +1,6 @@
 import csv
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -30,7 +31,8 @@ def test_learning_rate_search():
 
     def objective(lr):
         torch.manual_seed(0)
-        trainer = Trainer(torch.nn.Linear(1, 1), lr=lr, epochs=20, weight_decay=0)
+        optimizer = partial(torch.optim.SGD, lr=lr, momentum=0.9)
+        trainer = Trainer(torch.nn.Linear(1, 1), "mse", optimizer, epochs=20)
         return trainer.fit(batches, batches)[-1]["val_loss"]
 
     found = grid_search(objective, {"lr": [1e-4, 0.1, 1e20]})
@@ -82,11 +84,11 @@ def test_trials_are_written_and_not_made_again(tmp_path):
 def test_errors():
     with pytest.raises(ValueError, match="values to try"):
         grid_search(lambda: 0.0, {})
-    with pytest.raises(ValueError, match=r"finite \(got none in 2 trials"):
+    with pytest.raises(ValueError, match=r"finite score \(got none in 2 trials"):
         grid_search(lambda a: math.nan, {"a": [1, 2]})
     with pytest.raises(ValueError, match="positive settings"):
         scale_search(lambda a: a, {"a": 0.0})
-    with pytest.raises(ValueError, match=r"both parts of 3 \(got 0.01\)"):
+    with pytest.raises(ValueError, match=r"both parts of 3 elements non-empty \(got 0.01\)"):
         hold_out([1, 2, 3], 0.01)
 
 

@@ -6,7 +6,7 @@ from hypothesis.extra import numpy as hnp
 from torch_geometric.data import Data
 
 from permutogeo.transforms import BilateralFeature
-from permutogeo.transforms._color import rgb_to_lab
+from permutogeo.transforms.bilateral_feature import rgb_to_lab
 
 
 @pytest.fixture

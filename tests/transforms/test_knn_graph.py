@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch, Data
 
-from permutogeo.transforms.knn_graph import KNNGraph
+from permutogeo.transforms import KNNGraph
 
 
 def test_str():

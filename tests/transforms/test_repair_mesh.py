@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch, Data
 
 from permutogeo.testing.mesh import sound
-from permutogeo.transforms import RepairMesh
+from permutogeo.transforms import RepairMesh, RepairReport
 
 
 def repaired(data):
@@ -41,7 +41,7 @@ def test_what_stays(pos, face):
         title="kept",
     )
     if not whole or (face and not kept):
-        with pytest.raises(ValueError, match=r"RepairMesh: Expected a (finite vertex|whole face)"):
+        with pytest.raises(ValueError, match=r"RepairMesh: Expected a (finite vertex|valid face)"):
             repaired(data)
         return
     result, said = repaired(data)
@@ -61,9 +61,27 @@ def test_counts_in_words():
     result, said = repaired(Data(pos=pos, face=torch.tensor(face).t()))
     assert result.face.t().tolist() == [[0, 1, 2], [0, 2, 1]]
     assert said == (
-        "RepairMesh: dropped 1 vertex that is not finite, 2 faces at such vertices, 2 faces that "
-        "point nowhere, 1 face with a vertex twice, 1 face that repeats another"
+        "RepairMesh: dropped 1 non-finite vertex, 2 faces at such vertices, 2 faces with indices "
+        "out of range, 1 face with a repeated vertex, 1 duplicate face"
     )
+
+
+def test_report_counts_without_a_warning():
+    pos = torch.eye(5)[:, :3]
+    pos[3, 1] = math.nan
+    face = [[0, 1, 2], [1, 2, 0], [0, 1, 1], [0, 1, 3], [2, 3, 4], [0, 1, 5], [0, -1, 1]]
+    data = Data(pos=pos, face=torch.tensor(face).t(), x=torch.full((5, 1), math.inf))
+    before = {name: value.clone() for name, value in data.to_dict().items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result, report = RepairMesh().repair(data)
+    assert report == RepairReport(1, 2, 2, 1, 1, ("x",))
+    assert report and str(report).endswith("1 duplicate face; set non-finite values of 'x' to 0")
+    for name, value in before.items():
+        assert torch.equal(data[name].nan_to_num(), value.nan_to_num()), name
+    again, nothing = RepairMesh().repair(result)
+    assert not nothing and str(nothing) == "" and nothing == RepairReport()
+    assert torch.equal(again.pos, result.pos)
 
 
 def test_attributes_that_are_not_finite():
@@ -73,8 +91,7 @@ def test_attributes_that_are_not_finite():
     data.quality = torch.full((3,), math.nan)
     result, said = repaired(data)
     assert said == (
-        "RepairMesh: set values of 'x' that are not finite to 0; set values of 'normal' that are "
-        "not finite to 0"
+        "RepairMesh: set non-finite values of 'x' to 0; set non-finite values of 'normal' to 0"
     )
     assert result.x.tolist() == [[0.5], [0], [1]] and not result.normal.any()
     assert result.quality.isnan().all()
@@ -84,7 +101,7 @@ def test_clouds_lose_points():
     data = Data(pos=torch.eye(4)[:, :2], edge_index=torch.tensor([[0], [1]]), num_nodes=4)
     data.pos[1, 1] = math.inf
     result, said = repaired(data)
-    assert said == "RepairMesh: dropped 1 vertex that is not finite"
+    assert said == "RepairMesh: dropped 1 non-finite vertex"
     assert result.pos.tolist() == [[1, 0], [0, 0], [0, 0]]
     assert result.num_nodes == 3 and "edge_index" not in result
 
@@ -105,7 +122,7 @@ def test_what_is_no_damage_stays():
         (Batch.from_data_list([Data(pos=torch.eye(3))]), "before batching"),
         (
             Data(pos=torch.eye(3), face=torch.tensor([[0], [1], [1]])),
-            "a whole face .got 1 face with a vertex twice",
+            "a valid face .got 1 face with a repeated vertex",
         ),
     ],
 )

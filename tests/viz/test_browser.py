@@ -6,10 +6,10 @@ import torch
 from torch_geometric.data import Data
 
 from permutogeo.viz import mesh_report
-from permutogeo.viz._camera import look
-from permutogeo.viz._render import draw
-from permutogeo.viz._scene import make_scene
+from permutogeo.viz.camera import make_camera
 from permutogeo.viz.colors import CLAY
+from permutogeo.viz.render import render
+from permutogeo.viz.scene import make_scene
 
 BOXES = """[...document.querySelectorAll('canvas')].map((canvas) => {
   const box = canvas.getBoundingClientRect();
@@ -70,14 +70,14 @@ def test_three_meshes_without_a_network(browser, page):
 
 
 def test_the_page_shows_what_the_picture_shows(browser, trio, page):
-    """WebGL and NumPy draw the same light on the same facets."""
+    """WebGL and ray casting give the same shading of the same facets."""
     browser.open(page)
     scene = make_scene(trio, None, 10**6, "mesh_report")
-    camera = look(scene.panels, "y", None, "mesh_report")
-    for panel, picture in zip(scene.panels, canvases(browser), strict=True):
+    camera = make_camera(scene.shapes, "y", None, "mesh_report")
+    for shape, picture in zip(scene.shapes, canvases(browser), strict=True):
         height, width = picture.shape[:2]
-        drawing = draw(panel, camera, (width + 16, height + 16))
-        image = drawing.paint(np.tile(CLAY, (len(panel.pos), 1)))[8:-8, 8:-8]
+        buffer = render(shape, camera, (width + 16, height + 16))
+        image = buffer.paint(np.tile(CLAY, (len(shape.pos), 1)))[8:-8, 8:-8]
         expected = 255 * image[..., :3] + picture[3, width // 2] * (1 - image[..., 3:])
         assert np.abs(picture - expected).mean() < 2.5
         assert np.quantile(np.abs(picture - expected), 0.95) < 8
@@ -243,3 +243,29 @@ def test_a_lost_context_comes_back(browser, page):
     browser.run("window.loser.restoreContext()")
     browser.run("new Promise((done) => setTimeout(done, 300))")
     assert max(difference(before, canvases(browser))) == 0
+
+
+def test_a_phone_shows_whole_numbers(browser, trio, tmp_path):
+    """At 390 pixels a table scrolls in its own box; no number is broken over lines."""
+    row = {
+        "vertex RMSE": 0.0123456,
+        "vertex distance / mean edge": 0.2384,
+        "mean normal angle (degrees)": 12.345,
+    }
+    path = mesh_report(
+        tmp_path / "report.html",
+        trio,
+        numbers={"noisy": row, "denoised, from noisy": row},
+        settings={"input": "/home/somebody/" + "long/" * 20 + "scan.ply", "vertices": 1234567},
+        command="python demo.py --quick",
+    )
+    browser.open(path, size=(390, 800))
+    assert browser.run("document.documentElement.scrollWidth") <= 390
+    lines = """[...document.querySelectorAll('td.number')].map((cell) => {
+      const range = document.createRange();
+      range.selectNodeContents(cell);
+      return range.getClientRects().length;
+    })"""
+    assert set(browser.run(lines)) == {1}
+    text = browser.run("document.body.innerText")
+    assert "scan.ply" in text and "/home" not in text and "Quick run" in text

@@ -47,7 +47,7 @@ def page(picture, tmp_path):
         tmp_path / "page.html",
         title="Denoising",
         text="What it is.\n\nWhat is more.",
-        command="python examples/denoise_images.py --seed 0",
+        command="python examples/paper/denoise_images.py --seed 0",
         tables={"Test images": ROWS, "Training images": {"noisy": {"PSNR": 20.2}}},
         pictures={"A photograph": picture},
         curves={"Loss": tmp_path / "curve.png"},
@@ -59,7 +59,7 @@ def test_page_holds_what_it_is_given(page):
     reader = Reader(page)
     for text in ("Denoising", "What it is.", "What is more.", "Test images", "Training images",
                  "20.17", "26.58", "A photograph", "Loss", "lr", "0.001", "no",
-                 "python examples/denoise_images.py --seed 0"):  # fmt: skip
+                 "python examples/paper/denoise_images.py --seed 0"):  # fmt: skip
         assert text in reader.texts
     assert len(reader.all("table")) == 3 and len(reader.all("p")) == 2
 
@@ -130,3 +130,9 @@ def test_browser_shows_it(browser, page, dark):
     assert not browser.complaints()
     asked = [url for url in browser.requests() if not url.startswith(("data:", "about:"))]
     assert asked == [page.as_uri()]
+
+
+def test_quick_runs_are_marked(tmp_path):
+    for word in ("", " --quick"):
+        page = experiment_page(tmp_path / "a.html", title="a", command=f"python a.py{word}")
+        assert ("Quick run" in Reader(page).texts) == bool(word)

@@ -1,4 +1,4 @@
-"""The names, arguments and results of the ``pydensecrf`` package, computed here.
+"""Drop-in replacement for the ``pydensecrf`` package.
 
 Change the import and nothing else:
 
@@ -15,6 +15,39 @@ Change the import and nothing else:
 >>> np.argmax(marginals, axis=0).reshape(20, 30).shape
 (20, 30)
 
-Marginals agree with pydensecrf's up to rounding. Where that package would read or write beyond its
-arrays, a ``ValueError`` is raised here.
+Marginals agree with those of pydensecrf up to rounding. Where that package would access memory out
+of bounds, a ``ValueError`` is raised.
 """
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+_SUBMODULES = ("densecrf", "utils", "eigen")
+
+
+def install() -> None:
+    """Register this package as ``pydensecrf``, for programs whose dependencies import it.
+
+    Call it before anything imports ``pydensecrf``; ``python -m permutogeo.compat.pydensecrf
+    script.py`` runs a script that way.
+
+    Raises:
+        RuntimeError: If the original ``pydensecrf`` is loaded already.
+
+    Example:
+
+        >>> install()  # doctest: +SKIP
+        >>> import pydensecrf.densecrf  # doctest: +SKIP
+    """
+    modules = {"pydensecrf": sys.modules[__name__]}
+    for name in _SUBMODULES:
+        modules[f"pydensecrf.{name}"] = importlib.import_module(f"{__name__}.{name}")
+    for name, module in modules.items():
+        if sys.modules.get(name, module) is not module:
+            raise RuntimeError(
+                f"Expected to install before pydensecrf is imported (got '{name}' of "
+                f"{sys.modules[name].__file__})"
+            )
+    sys.modules.update(modules)

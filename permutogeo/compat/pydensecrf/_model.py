@@ -1,26 +1,27 @@
-"""The CRF behind the classes, point-major: unary energies, pairwise terms, mean field."""
+"""The CRF behind the public classes: unary energies, pairwise terms and mean field."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from permutogeo import _warp
-from permutogeo.compat.pydensecrf._embedding import lay_lattice
-from permutogeo.compat.pydensecrf._parts import in_parts
-from permutogeo.nn import Compatibility, GaussianKernel, _mean_field
-from permutogeo.nn._crf_problem import CRFProblem, Pairwise
-from permutogeo.nn.crf_kernel import PairwiseOperator
+from permutogeo.compat.pydensecrf._embedding import build_lattice, run_in_chunks
+from permutogeo.nn import Compatibility, GaussianKernel
+from permutogeo.nn.crf.kernels import PairwiseOperator
+from permutogeo.nn.crf.problem import CRFProblem, Pairwise
+from permutogeo.nn.crf.solvers import is_fusable, solve_fused
+from permutogeo.runtime import memory, threads
 
-# What is taken for 0 where a logarithm is needed.
-_LEAST_MARGINAL = 1e-20
+# Lower bound of marginals in logarithms.
+_MIN_MARGINAL = 1e-20
 
 
 class UnaryLogits:
-    """Unary energies by points, each point's least energy taken off.
+    """Unary logits ``[N, L]``: negative energies plus the least energy of each point.
 
     Args:
         energy: :math:`(L, N)` float32.
@@ -29,17 +30,17 @@ class UnaryLogits:
     def __init__(self, energy: np.ndarray):
         labels, points = energy.shape
         self.least = np.empty((points, 1), np.float32)
-        self.logits = _warp.empty(points, labels, dtype=torch.float32, device=torch.device("cpu"))
+        self.logits = memory.empty(points, labels, dtype=torch.float32, device=torch.device("cpu"))
         rows = self.logits.numpy()
 
-        def turn(a: int, b: int) -> None:
+        def transpose(a: int, b: int) -> None:
             part = energy[:, a:b]
             least = part.min(0, initial=np.inf)
             with np.errstate(invalid="ignore"):  # refused below
                 rows[a:b] = (least - part).T
             self.least[a:b, 0] = least
 
-        in_parts(turn, points, labels)
+        run_in_chunks(transpose, points, labels)
         wrong = np.flatnonzero(~np.isfinite(self.least))
         if labels and len(wrong):
             raise ValueError(
@@ -50,12 +51,12 @@ class UnaryLogits:
 
 @dataclass
 class Term:
-    """A Gaussian kernel over features, and what labels do to each other through it.
+    """A pairwise term: a Gaussian kernel over features and a label compatibility.
 
     Args:
         feature: :math:`(d, N)` float32, divided by the bandwidths.
         compat: A number for the Potts model, a vector or a matrix.
-        normalize: As for :class:`GaussianKernel`.
+        normalize: Normalization of the kernel, as in :class:`permutogeo.nn.DenseCRF`.
     """
 
     feature: np.ndarray
@@ -63,27 +64,31 @@ class Term:
     normalize: str | None
     operator: PairwiseOperator | None = None
 
-    def lay(self) -> None:
-        """Build the lattice, if there is none yet."""
+    def __getstate__(self) -> dict[str, Any]:
+        # Operators hold functions and are built again on first use.
+        return {**self.__dict__, "operator": None}
+
+    def build(self) -> None:
+        """Build the lattice and the operator, unless built before."""
         if self.operator is None:
-            lattice = lay_lattice(self.feature)
+            lattice = build_lattice(self.feature)
             weight = 1.0 if isinstance(self.compat, Tensor) else self.compat
             kernel = GaussianKernel(lattice.dim, weight=weight)
             self.operator = kernel.operator(lattice, self.normalize)
 
     def pairwise(self, labels: int) -> Pairwise:
-        """The laid kernel and the compatibility of so many labels."""
+        """Return the operator and the compatibility of ``labels`` labels."""
         assert self.operator is not None
         compat = self.compat if isinstance(self.compat, Tensor) else "potts"
         return self.operator, Compatibility(max(1, labels), compat)
 
 
 class Model:
-    """A CRF over points, to be asked for marginals ``[N, L]``.
+    """A CRF over points, with marginals ``[N, L]``.
 
     Args:
         points: Number of points.
-        labels: Number of labels, unless unary energies say otherwise.
+        labels: Number of labels while there are no unary energies.
     """
 
     def __init__(self, points: int, labels: int):
@@ -91,6 +96,9 @@ class Model:
         self._unary: UnaryLogits | None = None
         self._terms: list[Term] = []
         self._problem: CRFProblem | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_problem": None}
 
     @property
     def unary(self) -> UnaryLogits | None:
@@ -105,57 +113,58 @@ class Model:
         return self._labels if self._unary is None else self._unary.logits.shape[1]
 
     def add(self, term: Term) -> None:
-        """Add a term. Lattices are built when they are needed, all at once."""
+        """Add a pairwise term; its lattice is built on first use."""
         self._terms.append(term)
         self._problem = None
 
     def problem(self) -> CRFProblem:
-        """The energy, with unaries of 0 if there are none."""
+        """Return the energy; missing unaries are 0."""
         if self._problem is None:
-            unary = torch.zeros(self.points, self.labels, dtype=torch.float32, device="cpu")
-            if self._unary is not None:
+            if self._unary is None:
+                unary = torch.from_numpy(np.zeros((self.points, self.labels), np.float32))
+            else:
                 unary = self._unary.logits
             if len(self._terms) == 1:
-                self._terms[0].lay()
-            else:  # a lattice to a thread, which beats all threads on one after the other
-                _warp.run([term.lay for term in self._terms])
+                self._terms[0].build()
+            else:  # one lattice on each thread beats all threads on each lattice
+                threads.run_without_grad([term.build for term in self._terms])
             terms = [term.pairwise(self.labels) for term in self._terms]
             self._problem = CRFProblem(unary, [terms])
         return self._problem
 
     def marginals(self, steps: int) -> Tensor:
-        """The marginals after so many steps of mean field."""
+        """Return the marginals after a number of mean-field steps."""
         problem = self.problem()
-        if problem.unary.numel() and _mean_field.applies(problem):
-            return _mean_field.solve(problem, max(0, steps), log=False)
+        if problem.unary.numel() and is_fusable(problem):
+            return solve_fused(problem, max(0, steps), log=False)
         q = torch.softmax(problem.unary, 1)
         for _ in range(steps):
             self.step(q)
         return q
 
     def step(self, q: Tensor) -> Tensor:
-        """One step of mean field in place; returns the logits."""
+        """Run one mean-field step on ``q`` in place and return the logits."""
         logits = self.problem().update(q)
         torch.softmax(logits, 1, out=q)
         return logits
 
     def last_energy(self, q: Tensor) -> Tensor:
-        """What the last term adds to the energies, 0 if there is none."""
+        """Return the energies of the last pairwise term, 0 if there is none."""
         total = torch.zeros_like(q)
         for operator, compatibility in self.problem().terms(0)[-1:]:
             total -= operator(q, compatibility.attraction)
         return total
 
     def divergence(self, q: Tensor) -> float:
-        """Minus the entropy plus the energies, each pair of points counted twice."""
+        """Return negative entropy plus energies, with each pair of points counted twice."""
         update = self.problem().update(q)
         sums: dict[int, float] = {}
 
         def part(a: int, b: int) -> None:
-            share = q[a:b].clamp_min(_LEAST_MARGINAL).log_().sub_(update[a:b])
+            share = q[a:b].clamp_min(_MIN_MARGINAL).log_().sub_(update[a:b])
             if self._unary is not None:
                 share += torch.from_numpy(self._unary.least[a:b])
             sums[a] = float(share.mul_(q[a:b]).sum(dtype=torch.float64))
 
-        in_parts(part, *q.shape)
+        run_in_chunks(part, *q.shape)
         return sum(sums[a] for a in sorted(sums))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 from enum import IntEnum
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,15 @@ import torch
 from torch import Tensor
 
 import permutogeo.compat.pydensecrf.eigen as eigen
-from permutogeo.compat.pydensecrf._arguments import read_buffer, read_int, read_sigmas
+from permutogeo.compat.pydensecrf._arguments import (
+    check_type,
+    keep_one_copy,
+    read_buffer,
+    read_compatibility,
+    read_int,
+    read_sigmas,
+)
 from permutogeo.compat.pydensecrf._model import Model, Term, UnaryLogits
-from permutogeo.compat.pydensecrf._unaries import ConstUnary, LogisticUnary, Unary
 
 __all__ = [
     "CONST_KERNEL",
@@ -36,7 +40,7 @@ __all__ = [
 
 
 class KernelType(IntEnum):
-    """What could be learned of a kernel; without learning all are the same."""
+    """The parameters of a kernel that learning would change; inference is the same for all."""
 
     CONST_KERNEL = 0
     DIAG_KERNEL = 1
@@ -44,7 +48,7 @@ class KernelType(IntEnum):
 
 
 class NormalizationType(IntEnum):
-    """Where a kernel is divided by its response to ones."""
+    """Normalization of a kernel by its response to ones."""
 
     NO_NORMALIZATION = 0
     NORMALIZE_BEFORE = 1
@@ -62,8 +66,51 @@ _NORMALIZE: dict[int, str] = {
 }
 
 
+class Unary:
+    """Base class of the unary energies. The first ``setUnary`` empties it."""
+
+    __slots__ = ("_energy",)
+    _energy: np.ndarray | None
+
+    def __init__(self, *_: Any, **__: Any):
+        self._energy = None
+
+
+class ConstUnary(Unary):
+    """Constant unary energies.
+
+    Args:
+        u: :math:`(L, N)` float32, C-contiguous.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, u: Any):
+        self._energy = read_buffer("u", u, 2).copy()
+
+
+class LogisticUnary(Unary):
+    """Unary energies ``L @ f``, linear in features of the points.
+
+    Args:
+        L: :math:`(L, k)` float32, C-contiguous.
+        f: :math:`(k, N)` float32, C-contiguous.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, L: Any, f: Any):
+        weight, feature = read_buffer("L", L, 2), read_buffer("f", f, 2)
+        if weight.shape[1] != len(feature):
+            raise ValueError(
+                f"Expected 'f' with a row for each of the {weight.shape[1]} columns of 'L' "
+                f"(got {list(feature.shape)})"
+            )
+        self._energy = weight @ feature
+
+
 class DenseCRF:
-    """A fully connected CRF over any points.
+    """A fully connected CRF over points with arbitrary features.
 
     Args:
         nvar: Number of points.
@@ -90,9 +137,9 @@ class DenseCRF:
         self._model = Model(self._nvar, self._nlabel)
 
     def setUnary(self, u: Unary) -> None:
-        """Take over unary energies in place of those there were; ``u`` is empty thereafter."""
-        _check_type("u", u, Unary)
-        energy = u._take()
+        """Set the unary energies; ``u`` is empty afterwards."""
+        check_type("u", u, Unary)
+        energy, u._energy = u._energy, None
         if energy is not None and energy.shape[1] != self._nvar:
             raise ValueError(
                 f"Expected unary energies of shape [L, {self._nvar}], one column for each point "
@@ -101,10 +148,11 @@ class DenseCRF:
         self._model.unary = None if energy is None else UnaryLogits(energy)
 
     def setUnaryEnergy(self, u: Any, f: Any = None) -> None:
-        """Set the unary energies, ``u`` or ``u @ f``, in place of those there were.
+        """Set the unary energies to ``u``, or to ``u @ f``.
 
         Args:
-            u: Negative logarithms of probabilities, :math:`(L, N)` float32, C-contiguous.
+            u: Negative logarithms of probabilities, :math:`(L, N)` float32, C-contiguous. A NaN
+                raises a ``ValueError``, as does a point without a finite least energy.
             f: :math:`(N, N)` float32, C-contiguous.
         """
         energy = read_buffer("u", u, 2)
@@ -128,13 +176,13 @@ class DenseCRF:
         """Add a Gaussian kernel over features.
 
         Args:
-            features: Coordinates of the points, divided by their bandwidths,
-                :math:`(d, N)` float32, C-contiguous.
-            compat: A number for the Potts model, a penalty on labels that differ; a vector
-                :math:`(L)` or a matrix :math:`(L, L)` float32 that is added to the energy as it is,
-                the matrix made symmetric.
-            kernel: What could be learned; makes no difference.
-            normalization: Where the kernel is normalized.
+            features: Features of the points, divided by their bandwidths, :math:`(d, N)` float32,
+                C-contiguous.
+            compat: The label compatibility: a number for the Potts model, the penalty on different
+                labels; a vector :math:`(L)` or a matrix :math:`(L, L)` float32, added to the energy
+                (the matrix is symmetrized).
+            kernel: Accepted and ignored.
+            normalization: Normalization of the kernel.
         """
         rows = read_buffer("features", features, 2)
         if rows.shape[1] != self._nvar or not len(rows):
@@ -145,11 +193,11 @@ class DenseCRF:
         self._add(rows.copy(), compat, kernel, normalization)
 
     def inference(self, niter: int) -> eigen.MatrixXf:
-        """The marginals after ``niter`` steps, labels by points."""
+        """Return the marginals after ``niter`` mean-field steps, labels by points."""
         return _wrap(self._model.marginals(read_int(niter)))
 
     def startInference(self) -> tuple[eigen.MatrixXf, eigen.MatrixXf, eigen.MatrixXf]:
-        """The marginals to begin with, all 0 if there are no unary energies, and two matrices for
+        """Return the initial marginals, all 0 without unary energies, and two matrices for
         ``stepInference``."""
         q = self._model.marginals(0)
         if self._model.unary is None:
@@ -157,7 +205,7 @@ class DenseCRF:
         return _wrap(q), eigen.MatrixXf(), eigen.MatrixXf()
 
     def stepInference(self, Q: eigen.MatrixXf, tmp1: eigen.MatrixXf, tmp2: eigen.MatrixXf) -> None:
-        """Update marginals in place.
+        """Run one mean-field step on the marginals, in place.
 
         Args:
             Q: The marginals.
@@ -165,7 +213,7 @@ class DenseCRF:
             tmp2: Receives the energies of the last pairwise term if it has the shape of ``Q``.
         """
         for name, matrix in (("Q", Q), ("tmp1", tmp1), ("tmp2", tmp2)):
-            _check_type(name, matrix, eigen.MatrixXf)
+            check_type(name, matrix, eigen.MatrixXf)
         q, unary = self._marginals(Q), self._model.unary
         if tmp2.shape == Q.shape and tmp2 is not Q:
             _fill(tmp2, self._model.last_energy(q))
@@ -174,9 +222,9 @@ class DenseCRF:
             _fill(tmp1, logits if unary is None else logits - torch.from_numpy(unary.least))
 
     def klDivergence(self, Q: eigen.MatrixXf) -> float:
-        """How far marginals are from the CRF's distribution, up to a constant; pairs of points
-        count twice."""
-        _check_type("Q", Q, eigen.MatrixXf)
+        """Return the KL divergence of the marginals from the CRF's distribution, up to a constant
+        and with each pair of points counted twice, as in pydensecrf."""
+        check_type("Q", Q, eigen.MatrixXf)
         return self._model.divergence(self._marginals(Q))
 
     def _add(self, feature: np.ndarray, compat: Any, kernel: Any, normalization: Any) -> None:
@@ -189,10 +237,10 @@ class DenseCRF:
                 f"Expected finite features (got {feature[row, column]} for feature {row} of point "
                 f"{column})"
             )
-        self._model.add(Term(feature, _compatibility(compat), normalize))
+        self._model.add(Term(feature, read_compatibility(compat), normalize))
 
     def _marginals(self, Q: eigen.MatrixXf) -> Tensor:
-        """The memory of ``Q`` as rows of labels, ``[N, L]``."""
+        """Return a view of ``Q`` as ``[N, L]``."""
         points, labels = self._model.points, self._model.labels
         if Q.shape != (labels, points) or Q.dtype != np.float32 or not Q.flags.f_contiguous:
             raise ValueError(
@@ -203,7 +251,7 @@ class DenseCRF:
 
 
 class DenseCRF2D(DenseCRF):
-    """A fully connected CRF over the pixels of an image, row by row.
+    """A fully connected CRF over the pixels of an image, in row-major order.
 
     Args:
         w: Width.
@@ -229,7 +277,7 @@ class DenseCRF2D(DenseCRF):
         """Add a Gaussian kernel over positions.
 
         Args:
-            sxy: Standard deviation in pixels, one number or ``(x, y)``.
+            sxy: Bandwidth in pixels, one number or ``(x, y)``.
             compat, kernel, normalization: As for :meth:`addPairwiseEnergy`.
         """
         feature = self._positions(sxy, 2)
@@ -247,12 +295,12 @@ class DenseCRF2D(DenseCRF):
         """Add a Gaussian kernel over positions and colors.
 
         Args:
-            sxy: Standard deviation in pixels, one number or ``(x, y)``.
-            srgb: Standard deviation of the colors, one number or ``(r, g, b)``.
-            rgbim: The image, :math:`(H, W, 3)` uint8, C-contiguous.
+            sxy: Bandwidth in pixels, one number or ``(x, y)``.
+            srgb: Bandwidth of the colors, one number or ``(r, g, b)``.
+            rgbim: The image, :math:`(H, W, 3)` uint8, C-contiguous; may be read-only.
             compat, kernel, normalization: As for :meth:`addPairwiseEnergy`.
         """
-        image = read_buffer("rgbim", rgbim, 3, "unsigned char")
+        image = read_buffer("rgbim", rgbim, 3, "unsigned char", writable=False)
         if image.shape != (self._h, self._w, 3):
             raise ValueError(
                 f"Bad shape for pairwise bilateral: expected 'rgbim' of shape "
@@ -265,42 +313,12 @@ class DenseCRF2D(DenseCRF):
         self._add(feature.reshape(5, -1), compat, kernel, normalization)
 
     def _positions(self, sxy: Any, dim: int) -> np.ndarray:
-        """Features ``[dim, H, W]`` that begin with the position, divided in single precision."""
+        """Return features ``[dim, H, W]`` with the scaled positions in the first two."""
         x, y = read_sigmas("sxy", sxy, 2)
         feature = np.empty((dim, self._h, self._w), np.float32)
         feature[0] = np.arange(self._w, dtype=np.float32) / x
         feature[1] = np.arange(self._h, dtype=np.float32)[:, None] / y
         return feature
-
-
-def _compatibility(compat: Any) -> float | Tensor:
-    """A number, a vector or a symmetric matrix, in single precision."""
-    value: Any
-    if isinstance(compat, Number):
-        value = np.float32(ctypes.c_float(compat).value)  # type: ignore[arg-type]
-    elif (ndim := memoryview(compat).ndim) in (1, 2):
-        value = read_buffer("compat", compat, ndim)
-    else:
-        raise ValueError(
-            f"Expected 'compat' to be a number, a vector or a matrix (got {ndim} dimensions)"
-        )
-    if not np.isfinite(value).all():
-        raise ValueError(f"Expected 'compat' to be finite (got {compat})")
-    if value.ndim == 0:
-        return float(value)
-    if value.ndim == 1:
-        return torch.from_numpy(value.copy())
-    if value.shape[0] != value.shape[1]:
-        raise ValueError(f"Expected 'compat' to be square (got {list(value.shape)})")
-    return torch.from_numpy((value + value.T) / 2)
-
-
-def _check_type(name: str, value: Any, kind: type) -> None:
-    if not isinstance(value, kind):
-        raise TypeError(
-            f"Argument '{name}' has incorrect type (expected {kind.__name__}, "
-            f"got {type(value).__name__})"
-        )
 
 
 def _wrap(q: Tensor) -> eigen.MatrixXf:
@@ -309,3 +327,6 @@ def _wrap(q: Tensor) -> eigen.MatrixXf:
 
 def _fill(matrix: eigen.MatrixXf, rows: Tensor) -> None:
     np.copyto(matrix, rows.numpy().T)
+
+
+keep_one_copy(__name__)

@@ -1,4 +1,4 @@
-"""Matrices and vectors that other libraries read through the buffer protocol."""
+"""Matrices and vectors with the buffer protocol, in place of Eigen's."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from permutogeo.compat.pydensecrf._arguments import read_buffer
+from permutogeo.compat.pydensecrf._arguments import keep_one_copy, read_buffer
 
 
-class _Buffer(np.ndarray):
-    """An array that numpy's functions take like any buffer: what they return is a plain array."""
+class _PlainResults(np.ndarray):
+    """An array subclass whose results in numpy functions are plain arrays."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
@@ -24,28 +24,28 @@ class _Buffer(np.ndarray):
         return plain[()] if return_scalar else plain
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return _plain(super().__array_function__(function, types, args, kwargs))
+        return _to_plain(super().__array_function__(function, types, args, kwargs))
 
 
-class MatrixXf(_Buffer):
-    """A matrix of single precision in column-major order, empty if made by its name.
+class MatrixXf(_PlainResults):
+    """A float32 matrix in column-major order; the constructor makes an empty one.
 
-    It is what inference returns: labels by points, ``np.array(Q)`` of shape ``(L, N)``.
+    Inference returns it with labels by points: ``np.array(Q)`` has the shape ``(L, N)``.
     """
 
     def __new__(cls, *_: Any, **__: Any) -> MatrixXf:
         return super().__new__(cls, (0, 0), np.float32, order="F")
 
 
-class VectorXf(_Buffer):
-    """A vector of single precision, empty if made by its name."""
+class VectorXf(_PlainResults):
+    """A float32 vector; the constructor makes an empty one."""
 
     def __new__(cls, *_: Any, **__: Any) -> VectorXf:
         return super().__new__(cls, (0,), np.float32)
 
 
 def matrixXf(arr: Any) -> MatrixXf:
-    """A copy of a C-contiguous float32 array of two dimensions.
+    """Return a copy of a C-contiguous float32 array of two dimensions.
 
     Example:
 
@@ -57,13 +57,16 @@ def matrixXf(arr: Any) -> MatrixXf:
 
 
 def vectorXf(arr: Any) -> VectorXf:
-    """A copy of a contiguous float32 array of one dimension."""
+    """Return a copy of a contiguous float32 array of one dimension."""
     return np.array(read_buffer("arr", arr, 1)).view(VectorXf)
 
 
-def _plain(result: Any) -> Any:
-    if isinstance(result, _Buffer):
+def _to_plain(result: Any) -> Any:
+    if isinstance(result, _PlainResults):
         return result.view(np.ndarray)
     if type(result) in (tuple, list):
-        return type(result)(map(_plain, result))
+        return type(result)(map(_to_plain, result))
     return result
+
+
+keep_one_copy(__name__)

@@ -9,18 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from permutogeo.compat.pydensecrf._arguments import keep_one_copy
+
 
 def unary_from_labels(
     labels: np.ndarray, n_labels: int, gt_prob: float, zero_unsure: bool = True
 ) -> np.ndarray:
-    """The energies of a labeling that is right with probability ``gt_prob``, the other labels being
-    equally probable.
+    """Return the energies of labels that are right with probability ``gt_prob``; the other labels
+    are equally probable.
 
     Args:
         labels: Label of each point, of any shape.
-        n_labels: Number of labels, without 0 if ``zero_unsure``.
+        n_labels: Number of labels, not counting 0 if ``zero_unsure``.
         gt_prob: Probability that a label is right, between 0 and 1.
-        zero_unsure: Labels begin with 1, and at points labeled 0 all are equally probable.
+        zero_unsure: Labels start at 1; at points labeled 0 all labels are equally probable.
 
     Shapes:
         - output: :math:`(L, N)` float32
@@ -33,7 +35,7 @@ def unary_from_labels(
     """
     assert 0 < gt_prob < 1, f"Expected 'gt_prob' between 0 and 1 (got {gt_prob})"
     labels = labels.flatten()
-    if labels.dtype.kind == "u":  # 0 - 1 is to be -1, which is overwritten below
+    if labels.dtype.kind == "u":  # 0 - 1 must be -1; overwritten below
         labels = labels.astype(np.int64)
     elsewhere = -np.log((1.0 - gt_prob) / (n_labels - 1))
     unary = np.full((n_labels, len(labels)), elsewhere, np.float32)
@@ -44,7 +46,7 @@ def unary_from_labels(
 
 
 def compute_unary(labels: np.ndarray, M: int, GT_PROB: float = 0.5) -> np.ndarray:
-    """The old name of :func:`unary_from_labels`, which it logs."""
+    """Deprecated name of :func:`unary_from_labels`; logs a warning."""
     warning("pydensecrf.compute_unary is deprecated, call unary_from_labels")
     return unary_from_labels(labels, M, GT_PROB)
 
@@ -52,12 +54,12 @@ def compute_unary(labels: np.ndarray, M: int, GT_PROB: float = 0.5) -> np.ndarra
 def unary_from_softmax(
     sm: np.ndarray, scale: float | None = None, clip: float | None = 1e-5
 ) -> np.ndarray:
-    """The energies of probabilities, their negative logarithms.
+    """Return the energies of probabilities, their negative logarithms.
 
     Args:
         sm: Probabilities, labels first.
-        scale: How much they are trusted, in (0, 1]: they are mixed with equal probabilities.
-        clip: Least probability, so that none has an infinite energy.
+        scale: Confidence in (0, 1]; the rest is a uniform distribution.
+        clip: Lower bound of the probabilities, which keeps energies finite.
 
     Shapes:
         - sm: :math:`(L, ...)`
@@ -73,13 +75,13 @@ def unary_from_softmax(
 
 
 def softmax_to_unary(sm: np.ndarray, GT_PROB: float = 1) -> np.ndarray:
-    """The old name of :func:`unary_from_softmax`, which it logs; nothing is clipped."""
+    """Deprecated name of :func:`unary_from_softmax` without clipping; logs a warning."""
     warning("pydensecrf.softmax_to_unary is deprecated, call unary_from_softmax")
     return unary_from_softmax(sm, None if GT_PROB == 1 else GT_PROB, clip=None)
 
 
 def create_pairwise_gaussian(sdims: Sequence[float], shape: Sequence[int]) -> np.ndarray:
-    """The positions on a grid of any dimension, divided by bandwidths, for ``addPairwiseEnergy``.
+    """Return grid positions divided by bandwidths, for ``addPairwiseEnergy``.
 
     Args:
         sdims: Bandwidth along each axis.
@@ -100,14 +102,14 @@ def create_pairwise_gaussian(sdims: Sequence[float], shape: Sequence[int]) -> np
 def create_pairwise_bilateral(
     sdims: Sequence[float], schan: Any, img: np.ndarray, chdim: int = -1
 ) -> np.ndarray:
-    """The positions and channels of an image of any dimension, divided by bandwidths, for
+    """Return positions and channels of an image of any dimension, divided by bandwidths, for
     ``addPairwiseEnergy``.
 
     Args:
         sdims: Bandwidth along each axis.
         schan: Bandwidth of each channel, or one number for all.
         img: The image.
-        chdim: Which axis holds the channels, ``-1`` if there is one channel and no axis for it.
+        chdim: The axis of the channels, ``-1`` for a single channel without an axis.
 
     Shapes:
         - output: :math:`(d + C, N)` float32
@@ -125,7 +127,10 @@ def _grid(sdims: Iterable[float], shape: Sequence[int]) -> np.ndarray:
 
 
 def _divide(rows: np.ndarray, sigmas: Iterable[float]) -> np.ndarray:
-    """Divide the first rows, in place; there may be fewer bandwidths than rows."""
+    """Divide the first rows by the bandwidths, in place."""
     for row, sigma in enumerate(sigmas):
         rows[row] /= sigma
     return rows
+
+
+keep_one_copy(__name__)

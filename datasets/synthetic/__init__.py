@@ -1,0 +1,1 @@
+"""Mesh generators: CSG solids with sharp features, and human bodies."""

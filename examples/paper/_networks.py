@@ -1,0 +1,252 @@
+"""Shared by the bilateral network experiments: training, operation counts, tables and records."""
+
+import argparse
+import json
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+import torch
+from _record import command, settings_of, titled
+from torch_geometric.nn import Linear
+
+from permutogeo import Lattice
+from permutogeo.nn import BilateralConv, LatticeConv
+from permutogeo.ops.stencils import num_taps
+from permutogeo.train import Checkpoints, Confusion, Trainer, grid_search, write_csv
+from permutogeo.viz import experiment_page
+
+
+def arguments(text, **defaults):
+    """Return a parser of the common options, and of numbers with the given defaults."""
+    parser = argparse.ArgumentParser(description=text.partition("\n")[0])
+    folder = Path("runs") / Path(sys.argv[0]).stem
+    parser.add_argument(
+        "--output", type=Path, default=folder, help="folder to write to and to resume from"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="few data, small networks, few steps")
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
+    return parser
+
+
+def load_or_exit(dataset, **settings):
+    """Return a dataset, or exit with the message that names its missing files."""
+    try:
+        return dataset(**settings)
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+def count_parameters(model):
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def place(args, name, suffix=""):
+    """Return the output path of a network."""
+    return args.output / (name.lower().replace(" ", "_").replace("%", "") + suffix)
+
+
+def keep_small(name, model, args):
+    """Write a model for ``from_pretrained`` if it supports that and is under a megabyte."""
+    if hasattr(model, "save_pretrained") and count_parameters(model) < 250_000:
+        model.save_pretrained(place(args, name, ".safetensors"))
+
+
+def trainer_of(model, args, lr, epochs, classes, monitor, name=None, **settings):
+    """Return a trainer with cross-entropy loss; a named one writes checkpoints and resumes."""
+    return Trainer(
+        model, "logistic", settings.pop("optimizer", "sgd"), lr=lr, epochs=epochs, seed=args.seed,
+        checkpoints=Checkpoints(
+            place(args, name) if name else None, resume=True, monitor=monitor, maximize=True
+        ),
+        metric=Confusion(classes), progress=False, **settings,
+    )  # fmt: skip
+
+
+def choose_lr(name, loss, tried, args):
+    """Return the learning rate with the lowest loss; trials are logged and reused."""
+    return grid_search(loss, {"lr": tried}, log=place(args, f"lr {name}", ".csv")).best["lr"]
+
+
+def epoch_printer(name, column):
+    """Return a callback that prints a line per epoch."""
+    return lambda row: print(
+        f"{name}: {row['steps']} steps, {row['seconds']:.0f} s, loss {row['train_loss']:.4f}, "
+        f"validation {column} {row[column]:.4f}",
+        flush=True,
+    )
+
+
+def first_at(rows, column, level):
+    """Return the first row that reaches a level, or None."""
+    return next((row for row in rows if row[column] >= level), None)
+
+
+@torch.no_grad()
+def operations(model, call):
+    """Return the millions of multiplications in the filters, absent neighbors included.
+
+    Args:
+        model: The network.
+        call: Calls the network with a batch.
+    """
+    total = []
+
+    def spatial(layer, inputs, out):
+        total.append(out.numel() * layer.weight[0].numel())
+
+    def on_lattice(layer, inputs, out):
+        values, lattice = inputs[0], inputs[-1]
+        vertices = lattice.num_vertices if isinstance(layer, LatticeConv) else None
+        if vertices is None:  # a first layer builds its own lattice over its input and its grid
+            vertices = _stem_vertices(inputs)
+        taps = num_taps(layer.dim, layer.radius, layer.stencil)
+        total.append(vertices * taps * values.shape[1] * layer.out_channels)
+
+    kinds = {torch.nn.Conv2d: spatial, torch.nn.Linear: spatial, Linear: spatial}
+    kinds |= {LatticeConv: on_lattice, BilateralConv: on_lattice}
+    hooks = [m.register_forward_hook(kinds[type(m)]) for m in model.modules() if type(m) in kinds]
+    was_training = model.training
+    call(model.eval())
+    model.train(was_training)
+    for hook in hooks:
+        hook.remove()
+    return sum(total) / 1e6
+
+
+def _stem_vertices(inputs):
+    _, (source, target), (source_batch, target_batch) = inputs
+    return Lattice.build_bipartite(source, target, source_batch, target_batch)[0].num_vertices
+
+
+def print_table(title, rows):
+    """Print a table of named rows and columns."""
+    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+    texts = {name: [text(row.get(column, "")) for column in columns] for name, row in rows.items()}
+    widths = [max(len(c), *(len(t[i]) for t in texts.values())) for i, c in enumerate(columns)]
+    first = max(len(name) for name in rows)
+    print(f"\n{title}")
+    for name, cells in {"": columns, **texts}.items():
+        line = "  ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True))
+        print(f"{name:{first}}  {line}", flush=True)
+
+
+def text(value):
+    """Return a table cell; None reads "not reached"."""
+    if value is None:
+        return "not reached"
+    if isinstance(value, float):
+        return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def draw_curves(path, curves, x, y, level=None, log=False, styles=None):
+    """Plot several curves in one picture.
+
+    Args:
+        path: The picture to write.
+        curves: A list of points by name.
+        x: Label of the horizontal axis.
+        y: Label of the vertical axis.
+        level: A value to mark.
+        log: Whether the vertical axis is logarithmic.
+        styles: Line styles by name, where colors do not suffice.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.6, 4.0), layout="constrained")
+    axes = figure.subplots()
+    for name, points in curves.items():
+        style = (styles or {}).get(name, {})
+        axes.plot(*zip(*points, strict=True), marker=".", label=name, **style)
+    if level is not None:
+        axes.axhline(level, color="gray", linestyle=":")
+    axes.set(xlabel=x, ylabel=y, yscale="log" if log else "linear")
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside right upper", handlelength=3)
+    figure.savefig(path, dpi=120)
+
+
+def record(args, title, tables, runs, pictures=None, curves=None):
+    """Print the tables; write them as JSON, CSV and a page to the output folder.
+
+    Args:
+        args: The parsed command line.
+        title: Title of the page.
+        tables: Rows by name, for each table title.
+        runs: Further measurements for the JSON file.
+        pictures: Files by caption, for the page.
+        curves: Files by caption, for the page.
+    """
+    for name, rows in tables.items():
+        print_table(name, rows)
+    settings = settings_of(args)
+    measured = {
+        "command": command(),
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "settings": settings,
+        "tables": tables,
+        **runs,
+    }
+    (args.output / "results.json").write_text(json.dumps(measured, indent=2) + "\n")
+    lines = [
+        {"table": head, "name": name, **row}
+        for head, rows in tables.items()
+        for name, row in rows.items()
+    ]
+    write_csv(lines, args.output / "results.csv")
+    cells = {
+        head: {name: {c: text(v) for c, v in row.items()} for name, row in rows.items()}
+        for head, rows in tables.items()
+    }
+    experiment_page(
+        args.output / "page.html", title=titled(title, args), command=command(), tables=cells,
+        pictures=pictures, curves=curves, settings=settings,
+    )  # fmt: skip
+
+
+class SpatialTwin(torch.nn.Module):
+    """The spatial counterpart of a BNN: a ``Conv2d`` first layer on the interpolated input.
+
+    Args:
+        network: A :class:`~permutogeo.models.BNNLeNet` or
+            :class:`~permutogeo.models.BNNDeepCNet` whose other layers are used.
+        kernel: Kernel size of the first layer.
+        side: Side of the grid; features are positions on it.
+    """
+
+    def __init__(self, network, kernel, side):
+        super().__init__()
+        conv = network.first.conv
+        self.side = side
+        self.first = torch.nn.Conv2d(conv.in_channels, conv.out_channels, kernel)
+        torch.nn.init.kaiming_normal_(self.first.weight, nonlinearity="relu")
+        torch.nn.init.zeros_(self.first.bias)
+        self.rest = network.rest
+
+    def forward(self, x, feature, batch=None):
+        batch = torch.zeros(len(x), dtype=torch.long) if batch is None else batch
+        grid = self.interpolate(x, feature, batch)
+        # Channels last, like the output of the bilateral layer: it halves the time.
+        return self.rest(self.first(grid.to(memory_format=torch.channels_last)))
+
+    def interpolate(self, x, feature, batch):
+        """Return the bilinearly weighted mean of the points around each pixel, or 0."""
+        count = int(batch.max()) + 1
+        low = feature.floor().clamp(0, self.side - 2).long()
+        part = feature - low
+        sums = x.new_zeros(count * self.side**2, 2)
+        for right in (0, 1):
+            for down in (0, 1):
+                column, row = low[:, 0] + right, low[:, 1] + down
+                weight = (1 - right - part[:, 0]).abs() * (1 - down - part[:, 1]).abs()
+                index = (batch * self.side + row) * self.side + column
+                sums.index_add_(0, index, torch.stack([weight * x[:, 0], weight], 1))
+        grid = sums[:, 0] / torch.where(sums[:, 1] > 0, sums[:, 1], 1.0)
+        return grid.view(count, 1, self.side, self.side)

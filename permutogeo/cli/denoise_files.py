@@ -1,0 +1,170 @@
+"""The work of ``permutogeo denoise`` for each file: read, denoise, measure, write."""
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+from torch_geometric.data import Data
+
+from permutogeo.cli.console import (
+    REPORTED,
+    note,
+    note_compiling,
+    one_line,
+    progress_bar,
+    say,
+)
+from permutogeo.cli.mesh_files import (
+    describe_size,
+    has_faces,
+    lost_attributes,
+    read_geometry,
+    write_geometry,
+)
+from permutogeo.cli.options import check_device
+from permutogeo.cli.paths import DenoiseJob, make_folders
+from permutogeo.denoising import (
+    MeshDenoiser,
+    denoise,
+    normal_angle,
+    surface_distance,
+    vertex_distance,
+    vertex_rmse,
+)
+from permutogeo.viz import mesh_picture, mesh_report
+
+
+@dataclass(frozen=True)
+class DenoiseOptions:
+    """Options of :func:`permutogeo.denoising.denoise`, as given on the command line."""
+
+    method: str
+    strength: float
+    iterations: int | None
+    weights: str
+    device: str
+    model: MeshDenoiser | None = None
+
+    def prepare(self) -> "DenoiseOptions":
+        """Check the device and load the model, once for all files."""
+        check_device(self.device)
+        note_compiling()
+        if self.method != "learned":
+            return self
+        return replace(self, model=MeshDenoiser.from_pretrained(self.weights).to(self.device))
+
+    def denoise(self, data: Data, on_progress: Callable[[float], None]) -> Data:
+        """Return the denoised data on the CPU."""
+        return denoise(
+            copy.copy(data).to(self.device),
+            self.method,
+            self.strength,
+            self.iterations,
+            model=self.model or self.weights,
+            on_progress=on_progress,
+        ).cpu()
+
+    def as_table(self) -> dict[str, object]:
+        """Return the options for the report."""
+        return asdict(replace(self, model=None))
+
+
+def run_all(
+    jobs: list[DenoiseJob], options: DenoiseOptions, ground_truth: Path | None, up: str
+) -> list[Path]:
+    """Run all jobs; return the inputs that failed."""
+    options = options.prepare()
+    failed = []
+    for number, job in enumerate(jobs, start=1):
+        label = job.source.name if len(jobs) == 1 else f"{number}/{len(jobs)} {job.source.name}"
+        try:
+            line = run_job(job, options, ground_truth, up, label)
+        except REPORTED as error:  # the other files are still denoised
+            reason = one_line(error)
+            named = reason if str(job.source) in reason else f"'{job.source}': {reason}"
+            note(f"Error: {named}")
+            failed.append(job.source)
+        else:
+            say(line)
+    return failed
+
+
+def run_job(
+    job: DenoiseJob, options: DenoiseOptions, ground_truth: Path | None, up: str, label: str
+) -> str:
+    """Read, denoise and write one file; return a line about the result."""
+    noisy, repairs = read_geometry(job.source)
+    truth = None if ground_truth is None else read_geometry(ground_truth)[0]
+    lost = lost_attributes(noisy, job.target)
+    if lost:
+        kind = job.target.suffix[1:].upper()
+        note(f"Warning: '{job.target}': {kind} files do not hold {', '.join(lost)}")
+    start = time.perf_counter()
+    with progress_bar(label) as on_progress:
+        result = options.denoise(noisy, on_progress)
+    seconds = time.perf_counter() - start
+    make_folders(job.outputs)
+    write_geometry(result, job.target, job.source)
+    if job.report is not None:
+        about = {**options.as_table(), "seconds": round(seconds, 1), "repairs": repairs}
+        write_report(job, noisy, result, truth, about, up)
+    line = f"{job.target}: {describe_size(result)}, {seconds:.1f} s{gain(noisy, result, truth)}"
+    return line if job.report is None else f"{line}\n{job.report}: report"
+
+
+def gain(noisy: Data, result: Data, truth: Data | None) -> str:
+    """Return the errors before and after, in words."""
+    if truth is None:
+        return ""
+    measure = errors if is_comparable(noisy, truth) else surface_errors
+    before, after = (measure(data, truth) for data in (noisy, result))
+    return "".join(f", {name} {before[name]:.4g} to {after[name]:.4g}" for name in before)
+
+
+def is_comparable(data: Data, other: Data) -> bool:
+    """Return whether vertices correspond one by one."""
+    if data["pos"].shape != other["pos"].shape or has_faces(data) != has_faces(other):
+        return False
+    return not has_faces(data) or torch.equal(data["face"], other["face"])
+
+
+def errors(data: Data, reference: Data) -> dict[str, float]:
+    """Return the errors of vertices and normals against a reference."""
+    pos, target = data["pos"], reference["pos"]
+    found = {"vertex RMSE": vertex_rmse(pos, target)}
+    if has_faces(data):
+        found["vertex distance / mean edge"] = vertex_distance(pos, target, data["face"])
+        found["mean normal angle (degrees)"] = normal_angle(pos, target, data["face"])
+    return {name: float(value) for name, value in found.items()}
+
+
+def surface_errors(data: Data, reference: Data) -> dict[str, float]:
+    """Return the error against a reference of other connectivity."""
+    distance = surface_distance(data["pos"], reference["pos"], reference.get("face"))
+    return {"mean distance to the ground truth": float(distance)}
+
+
+def write_report(
+    job: DenoiseJob,
+    noisy: Data,
+    result: Data,
+    truth: Data | None,
+    about: dict[str, object],
+    up: str,
+) -> None:
+    """Write the report page and its picture."""
+    assert job.report is not None
+    views = {"noisy": noisy, "denoised": result}
+    numbers = {"denoised, from noisy": errors(result, noisy)}
+    if truth is not None:
+        measure = errors if is_comparable(noisy, truth) else surface_errors
+        numbers = {name: measure(data, truth) for name, data in views.items()}
+        views["ground truth"] = truth
+    about = {"input": job.source.name, "output": job.target.name, **about}
+    shown = {name: value for name, value in about.items() if value not in (None, "")}
+    title = f"{job.source.name}, denoised"
+    mesh_report(job.report, views, title=title, numbers=numbers, settings=shown, up=up)
+    mesh_picture(job.picture, views, title=title, up=up)

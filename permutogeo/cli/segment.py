@@ -1,0 +1,155 @@
+"""``permutogeo segment``: segmentation of an image by a dense CRF."""
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from permutogeo.cli.console import note_compiling, note_loading, report_errors, say
+from permutogeo.cli.image_files import compute_on, read_rgb
+from permutogeo.cli.options import Device, check_device, check_positive
+from permutogeo.cli.paths import (
+    IMAGE_OUTPUT_SUFFIXES,
+    check_image_paths,
+    check_input,
+    check_output,
+    check_overwrite,
+    make_folders,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# Probabilities may exceed 1 by rounding.
+ROUNDING = 1e-3
+
+
+class Kind(str, Enum):
+    """Kinds of scores."""
+
+    logits = "logits"
+    probabilities = "probabilities"
+    energies = "energies"
+
+
+def segment(
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="Image (PNG, JPEG, …).")],
+    unary: Annotated[
+        Path,
+        typer.Option(help="Scores of each label at each pixel: an .npy file of shape [H, W, L]."),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Labels as a PNG with a palette.")],
+    overlay: Annotated[
+        Path | None, typer.Option(help="Also write the labels drawn over the image.")
+    ] = None,
+    kind: Annotated[Kind, typer.Option(help="Kind of the scores.")] = Kind.logits,
+    labels_first: Annotated[
+        bool, typer.Option("--labels-first", help="The scores have the shape [L, H, W].")
+    ] = False,
+    sigma_pos: Annotated[
+        float, typer.Option(help="Bandwidth of the bilateral kernel in pixels.")
+    ] = 60.0,
+    sigma_color: Annotated[
+        float, typer.Option(help="Bandwidth of the bilateral kernel in levels of 255.")
+    ] = 8.0,
+    weight: Annotated[float, typer.Option(help="Weight of the bilateral kernel.")] = 5.0,
+    weight_near: Annotated[
+        float, typer.Option(help="Weight of the spatial kernel between nearby pixels.")
+    ] = 1.0,
+    steps: Annotated[int, typer.Option(help="Number of mean-field steps.")] = 5,
+    device: Device = "cpu",
+) -> None:
+    """Label the pixels of an image by a dense CRF, given the scores of a network.
+
+    Scores of a lower resolution than the image are interpolated.
+
+    Example:
+
+    \b
+    permutogeo segment photo.jpg --unary scores.npy -o labels.png --overlay seen.png
+    """
+    with report_errors():
+        _check_paths(image, unary, output, overlay)
+        check_positive("--sigma-pos", sigma_pos)
+        check_positive("--sigma-color", sigma_color)
+        note_loading()
+        from permutogeo.image import segment as segment_image
+        from permutogeo.viz import overlay as draw_overlay
+
+        check_device(device)
+        note_compiling()
+        pixels, scores = read_rgb(image), _read_scores(unary, labels_first, kind)
+        labels: Any = compute_on(
+            device,
+            lambda x, y: segment_image(
+                x,
+                y,
+                kind=kind.value,
+                sigma_pos=sigma_pos,
+                sigma_color=sigma_color,
+                weight=weight,
+                weight_near=weight_near,
+                num_steps=steps,
+            ),
+            pixels,
+            scores,
+        )
+        make_folders([output] if overlay is None else [output, overlay])
+        _write_labels(output, labels)
+        say(f"{output}: {len(set(labels.ravel().tolist()))} labels")
+        if overlay is not None:
+            draw_overlay(pixels, labels, overlay)
+            say(f"{overlay}")
+
+
+def _check_paths(image: Path, unary: Path, output: Path, overlay: Path | None) -> None:
+    check_image_paths([image], [])
+    check_input(unary, (".npy",))
+    check_output(output, (".png",))
+    outputs = [output]
+    if overlay is not None:
+        check_output(overlay, [suffix for suffix in IMAGE_OUTPUT_SUFFIXES if suffix != ".npy"])
+        outputs.append(overlay)
+    check_overwrite([image, unary], [(path, image) for path in outputs])
+
+
+def _read_scores(path: Path, labels_first: bool, kind: Kind) -> "np.ndarray":
+    """Return the scores ``[H, W, L]`` of an .npy file."""
+    import numpy as np
+
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError):
+        raise ValueError(f"'{path}': Expected an array of numbers in the .npy format") from None
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim != 3:
+        got = (
+            f"{array.dtype} of shape {list(array.shape)}"
+            if isinstance(array, np.ndarray)
+            else "several arrays"
+        )
+        raise ValueError(f"'{path}': Expected an array of numbers [H, W, L] (got {got})")
+    if kind is Kind.probabilities and array.size:
+        low, high = float(array.min()), float(array.max())
+        if low < 0 or high > 1 + ROUNDING:
+            raise ValueError(
+                f"'{path}': Expected probabilities from 0 to 1 (got {low:g} to {high:g})"
+            )
+    scores = np.moveaxis(array, 0, -1) if labels_first else array
+    return scores.astype(np.float32)
+
+
+def _write_labels(path: Path, labels: "np.ndarray") -> None:
+    """Write a palette image whose indices are the labels."""
+    import numpy as np
+    from PIL import Image
+
+    from permutogeo.data.files import replacing
+    from permutogeo.viz import palette
+
+    if int(labels.max(initial=0)) > 255:
+        raise ValueError("Expected at most 256 labels, the size of a PNG palette")
+    picture = Image.fromarray(labels.astype(np.uint8), "P")
+    picture.putpalette(palette(256).ravel().tolist())
+    with replacing(path) as temporary:
+        picture.save(temporary, "PNG")

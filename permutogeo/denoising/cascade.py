@@ -1,0 +1,109 @@
+"""The surface between the stages of the cascade: initial state and update after a stage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from permutogeo.denoising.normal_filter import Surface
+
+# Numbers of Taubin smoothing steps whose normals are candidates of every stage.
+SMOOTHING = (3, 12, 50)
+# Vertex update steps between stages.
+STEPS = 12
+# Unit of the noise levels (radians or edge lengths), and their lower bound.
+NOISE_UNIT, LEAST_NOISE = 0.35, 0.002
+
+
+class Elements(Protocol):
+    """Elements of a surface: the triangles of a mesh or the points of a cloud.
+
+    Args:
+        spacing: Length unit: mean edge length, or the equivalent for points.
+        steps: Number of steps of the final position update.
+    """
+
+    spacing: float
+    steps: int
+
+    def geometry(self, pos: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return normals ``[N, 3]``, centers ``[N, 3]`` and areas ``[N]`` at given positions."""
+
+    def width(self, pos: Tensor) -> Tensor:
+        """Return the least width of each element, ``[N]``."""
+
+    def neighbors(self) -> Tensor:
+        """Return pairs of adjacent elements, ``[2, P]``."""
+
+    def smooth(self, pos: Tensor, iterations: int) -> Tensor:
+        """Return positions after Taubin smoothing."""
+
+    def fit(self, pos: Tensor, normal: Tensor, iterations: int) -> Tensor:
+        """Return positions moved to fit given normals of the elements."""
+
+
+def initial_surface(elements: Elements, pos: Tensor) -> Surface:
+    """Return the surface before the first stage.
+
+    Args:
+        elements: The triangles or points.
+        pos: Noisy positions ``[V, 3]`` in units of the spacing.
+    """
+    input_normal, input_center, input_area = elements.geometry(pos)
+    smoothed = [elements.smooth(pos, SMOOTHING[0])]
+    for before, steps in pairwise(SMOOTHING):
+        smoothed.append(elements.smooth(smoothed[-1], steps - before))
+    normal, center, area = elements.geometry(smoothed[0])
+    displacement = ((center - input_center) * normal).sum(dim=1).abs()
+    return Surface(
+        center=center,
+        normal=normal,
+        area=_relative(area),
+        width=elements.width(smoothed[0]),
+        input_normal=input_normal,
+        input_center=input_center,
+        input_area=_relative(input_area),
+        smoothed_normals=torch.stack(
+            [normal, *(elements.geometry(each)[0] for each in smoothed[1:])], 1
+        ),
+        estimate=normal,
+        log_noise=torch.stack(
+            [estimate_noise(input_normal, elements.neighbors()), _log_median(displacement)]
+        ),
+    )
+
+
+def update_surface(elements: Elements, pos: Tensor, surface: Surface, estimate: Tensor) -> Surface:
+    """Return the surface after a stage: the input positions fitted to the estimated normals."""
+    fitted = elements.fit(pos, estimate, STEPS)
+    normal, center, area = elements.geometry(fitted)
+    return replace(
+        surface,
+        center=center,
+        normal=normal,
+        area=_relative(area),
+        width=elements.width(fitted),
+        estimate=estimate,
+    )
+
+
+def estimate_noise(normal: Tensor, pairs: Tensor) -> Tensor:
+    """Return the logarithm of the median angle between normals of adjacent elements."""
+    chord = torch.linalg.vector_norm(normal[pairs[0]] - normal[pairs[1]], dim=1)
+    return _log_median(2 * torch.asin((chord / 2).clamp(max=1)))
+
+
+def _log_median(values: Tensor) -> Tensor:
+    median = values.median() if values.numel() else values.new_zeros(())
+    return (median.clamp(min=LEAST_NOISE) / NOISE_UNIT).log()
+
+
+def _relative(area: Tensor) -> Tensor:
+    """Return areas divided by their mean."""
+    mean = area.mean()
+    # The lower bound keeps the mass of an element of area 0 positive.
+    return (area / mean).clamp(min=1e-6) if mean > 0 else torch.ones_like(area)

@@ -1,0 +1,165 @@
+"""The learned denoiser: a cascade of normal filters."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from permutogeo.checks import check_finite, check_parameters
+from permutogeo.data.geometry import update_normals
+from permutogeo.data.require import require_mesh, require_pos, require_single
+from permutogeo.denoising.cascade import SMOOTHING, Elements, initial_surface, update_surface
+from permutogeo.denoising.normal_filter import NormalStage
+from permutogeo.denoising.points import PointElements
+from permutogeo.denoising.triangles import TriangleElements
+from permutogeo.weights.pretrained import Pretrained
+
+Bandwidths = Sequence[tuple[float, float | None]]
+
+# Lattices of each stage: bandwidths of (positions in edge lengths, normals). The bandwidths of
+# normals shrink as the noise does.
+WIDE = ((0.7, None), (1.5, None), (3.0, None), (5.0, None))
+BANDWIDTHS: tuple[Bandwidths, ...] = (
+    (*WIDE, (1.0, 0.5), (2.0, 0.35), (2.0, 0.7), (4.0, 0.5)),
+    (*WIDE, (1.0, 0.3), (1.5, 0.6), (2.5, 0.3), (5.0, 0.3)),
+    (*WIDE, (1.0, 0.25), (1.5, 0.5), (2.5, 0.2), (5.0, 0.25)),
+)
+
+
+class MeshDenoiser(Pretrained):
+    r"""Learned feature-preserving denoising of meshes and point clouds.
+
+    A cascade of stages, each a learned, locally adaptive bilateral filter of face normals: normals
+    are averaged on several permutohedral lattices over positions and normals, and a small network
+    mixes the averages of each face from their statistics. After each stage the vertices move to fit
+    the filtered normals ("Fast and Effective Feature-Preserving Mesh Denoising", Sun et al., 2007),
+    and the next stage filters the resulting mesh. Cascades of learned filters were introduced by
+    "Mesh Denoising via Cascaded Normal Regression" (Wang et al., 2016).
+
+    Lengths are in mean edge lengths and the noise level is estimated from the angles between
+    adjacent faces: the result is invariant to units, and to rotations up to the orientation of the
+    lattices. In a cloud, points take the role of faces, with normals from their neighbors and
+    separate networks.
+
+    Args:
+        bandwidths: Lattices of each stage: pairs of the bandwidths of positions, in edge lengths,
+            and of unit normals, or ``None`` for positions alone.
+        hidden_channels: Width of the networks.
+
+    Shapes:
+        - ``data.pos``: :math:`(V, 3)`, ``data.face``: :math:`(3, F)` int64, absent for a cloud
+        - output: the same data with denoised positions
+
+    Example:
+
+        >>> from permutogeo.transforms import NormalNoise
+        >>> tetrahedron = torch.tensor([[0, 0, 0, 1], [1, 2, 3, 3], [2, 3, 1, 2]])
+        >>> noisy = NormalNoise(0.1)(Data(pos=torch.eye(4)[:, :3], face=tetrahedron))
+        >>> MeshDenoiser.from_pretrained("default")(noisy)
+        Data(pos=[4, 3], face=[3, 4])
+    """
+
+    pretrained: ClassVar = {"default": "mesh_denoiser"}
+
+    def __init__(self, bandwidths: Sequence[Bandwidths] = BANDWIDTHS, hidden_channels: int = 80):
+        super().__init__()
+        if len(bandwidths) == 0 or any(len(stage) < 2 for stage in bandwidths):
+            sizes = [len(stage) for stage in bandwidths]
+            raise ValueError(
+                f"MeshDenoiser: Expected stages of at least two lattices (got {sizes})"
+            )
+        self.hidden_channels = hidden_channels
+        self.stages = _stages(bandwidths, hidden_channels)
+        self.point_stages = _stages(bandwidths, hidden_channels)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments of the constructor that gave this model."""
+        bandwidths = [stage.bandwidths for stage in self.stages]
+        return {"bandwidths": bandwidths, "hidden_channels": self.hidden_channels}
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters."""
+        for stage in [*self.stages, *self.point_stages]:
+            stage.reset_parameters()
+
+    @torch.no_grad()
+    def forward(self, data: Data, strength: float = 1.0, iterations: int | None = None) -> Data:
+        """Return a denoised copy.
+
+        Args:
+            data: Positions, and faces if it is a mesh. Existing normals, centroids and areas are
+                recomputed, all other attributes are kept.
+            strength: Below 1, the fraction of the displacement that is applied; above 1, the
+                factor by which filters are wider.
+            iterations: Number of stages; the last stage is repeated beyond their number.
+        """
+        count = self._check(data, strength, iterations)
+        result = copy.copy(data)
+        result.pos = data["pos"].clone()
+        if data["pos"].numel() and count and strength > 0:
+            self._denoise(result, strength, count)
+        if data.get("face") is not None:
+            update_normals(result)
+        return result
+
+    def _denoise(self, data: Data, strength: float, count: int) -> None:
+        """Replace the positions of ``data``, and the normals of a cloud that has them."""
+        pos: Tensor = data["pos"]
+        local = pos.double() - pos.double().mean(dim=0)
+        face, known = data.get("face"), data.get("normal")
+        elements: Elements
+        elements = PointElements(local, known) if face is None else TriangleElements(local, face)
+        if elements.spacing == 0.0:
+            return
+        # A longer unit of length widens all filters by the same factor.
+        unit = elements.spacing * max(strength, 1.0)
+        scaled = (local / unit).float()
+        moved, normal = self.cascade(elements, scaled, count)
+        data.pos = pos + ((moved - scaled).double() * (unit * min(strength, 1.0))).to(pos.dtype)
+        if face is None and known is not None:
+            data.normal = normal.to(known.dtype)
+
+    def cascade(self, elements: Elements, pos: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """Run ``count`` stages on positions ``[V, 3]`` in units of the spacing.
+
+        Returns:
+            Denoised positions ``[V, 3]`` and the estimated normals ``[N, 3]`` of the elements.
+        """
+        stages = self.point_stages if isinstance(elements, PointElements) else self.stages
+        surface = initial_surface(elements, pos)
+        for index in range(count):
+            stage = stages[min(index, len(stages) - 1)]
+            surface = update_surface(elements, pos, surface, stage(surface))
+        return elements.fit(pos, surface.estimate, elements.steps), surface.estimate
+
+    def _check(self, data: Data, strength: float, iterations: int | None) -> int:
+        """Raise unless the input and the options are valid; return the number of stages."""
+        require_single(self, data)
+        pos = require_pos(self, data, dims=(3,))
+        if data.get("face") is not None:
+            require_mesh(self, data)
+        check_parameters(self, pos, "'pos'")
+        check_finite(self, "pos", pos)
+        if not 0.0 <= strength < math.inf:
+            raise ValueError(f"MeshDenoiser: Expected a finite 'strength' >= 0 (got {strength})")
+        if iterations is not None and iterations < 0:
+            raise ValueError(f"MeshDenoiser: Expected 'iterations' >= 0 (got {iterations})")
+        return len(self.stages) if iterations is None else iterations
+
+    def __repr__(self) -> str:
+        stages: Any = self.stages
+        sizes = [len(stage.bandwidths) for stage in stages]
+        return f"{type(self).__name__}(lattices={sizes}, hidden_channels={self.hidden_channels})"
+
+
+def _stages(bandwidths: Sequence[Bandwidths], hidden_channels: int) -> torch.nn.ModuleList:
+    return torch.nn.ModuleList(
+        NormalStage(stage, len(SMOOTHING), hidden_channels) for stage in bandwidths
+    )

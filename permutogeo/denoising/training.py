@@ -1,0 +1,144 @@
+"""Stage-by-stage training of :class:`permutogeo.denoising.MeshDenoiser`.
+
+This does not use :class:`permutogeo.train.Trainer`: a stage trains for a minute or less on rows of
+precomputed tensors drawn with replacement, so there are no epochs, loaders or files to resume, and
+``OneCycleLR`` also cycles the momentum, which the trainer's schedules do not. The weights shipped
+with the package come from this loop and are reproduced bit by bit.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from permutogeo.denoising.cascade import update_surface
+from permutogeo.denoising.mesh_denoiser import MeshDenoiser
+from permutogeo.denoising.mesh_error import normal_angle
+from permutogeo.denoising.normal_filter import Candidates, NormalStage
+from permutogeo.denoising.training_surfaces import (
+    TrainingSettings,
+    TrainingSurface,
+    noisy_cloud,
+    noisy_mesh,
+)
+
+# Default settings if a trained model is given.
+FINE_TUNING = TrainingSettings(steps=500, lr=3e-4)
+
+
+def train_denoiser(
+    meshes: Sequence[Data],
+    model: MeshDenoiser | None = None,
+    settings: TrainingSettings | None = None,
+    log: Callable[[str], None] = print,
+    device: str | torch.device = "cpu",
+) -> MeshDenoiser:
+    """Train a denoiser on clean meshes, to which noise of several kinds and levels is added.
+
+    Each stage is trained to predict the clean normals from the output of the stages before it.
+
+    Args:
+        meshes: Clean meshes.
+        model: Model to fine-tune; it is copied. By default a new model is trained.
+        settings: Training settings; by default :data:`FINE_TUNING` if ``model`` is given.
+        log: Called with a line of text after each stage.
+        device: Device of the networks in training; geometry and lattices stay on the CPU.
+    """
+    if len(meshes) == 0:
+        raise ValueError("Expected clean meshes to train on (got none)")
+    settings = settings or (FINE_TUNING if model else TrainingSettings())
+    is_new = model is None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        new = MeshDenoiser(hidden_channels=settings.hidden_channels)
+    model = (new if model is None else copy.deepcopy(model)).to(device)
+    generator = torch.Generator().manual_seed(settings.seed)
+    cloud_copies = (settings.copies + 1) // 2
+    kinds: Any = (
+        ("faces", model.stages, noisy_mesh, settings.copies),
+        ("points", model.point_stages, noisy_cloud, cloud_copies),
+    )
+    for name, stages, make_surface, copies in kinds:
+        surfaces = [make_surface(mesh, settings, generator) for mesh in list(meshes) * copies]
+        for index, stage in enumerate(stages):
+            angle = _train_stage(stage, surfaces, settings, generator, is_new)
+            for surface in surfaces:
+                _apply_stage(stage, surface)
+            log(f"{name}, stage {index + 1}/{len(stages)}: mean angle {angle:.3f} degrees")
+    return model.cpu().eval()
+
+
+def evaluate_denoiser(model: MeshDenoiser, pairs: Sequence[Data]) -> list[float]:
+    """Return the mean normal angle in degrees for each noisy mesh with known ``clean_pos``."""
+    return [float(normal_angle(model(p).pos, p.clean_pos, p.face)) for p in pairs]
+
+
+def _train_stage(
+    stage: NormalStage,
+    surfaces: list[TrainingSurface],
+    settings: TrainingSettings,
+    generator: torch.Generator,
+    is_new: bool,
+) -> float:
+    """Train one stage; return the mean angle in degrees over the last tenth of the steps."""
+    rows, inputs, target, weight = _training_rows(stage, surfaces, settings, generator)
+    device = stage.mean.device
+    inputs, target, weight = (x.to(device) for x in (inputs, target, weight))
+    rows = rows.to(device)
+    if is_new:
+        stage.mean.copy_(inputs.mean(dim=0))
+        stage.scale.copy_(inputs.std(dim=0) + 1e-6)
+    optimizer = torch.optim.Adam(stage.parameters(), settings.lr)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, settings.lr, total_steps=settings.steps
+    )
+    angles = []
+    for _ in range(settings.steps):
+        pick = torch.randint(len(rows), (settings.batch_size,), generator=generator)
+        normal = stage.mix(rows[pick], inputs[pick])
+        # The chord approximates the angle, the error measure of the evaluation.
+        chord = ((normal - target[pick]).square().sum(dim=1) + 1e-6).sqrt()
+        loss = (chord * weight[pick]).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        angles.append(float(2 * torch.asin((chord.detach() / 2).clamp(max=1)).mean().rad2deg()))
+    tail = angles[-max(1, len(angles) // 10) :]
+    return sum(tail) / len(tail)
+
+
+def _training_rows(
+    stage: NormalStage,
+    surfaces: list[TrainingSurface],
+    settings: TrainingSettings,
+    generator: torch.Generator,
+) -> tuple[Candidates, Tensor, Tensor, Tensor]:
+    """Return candidates, network inputs, targets and weights of elements of all surfaces."""
+    normals, statistics, targets, weights = [], [], [], []
+    for each in surfaces:
+        each.candidates = stage.candidates(each.surface)
+        pick = torch.randperm(len(each.target), generator=generator)[: settings.samples]
+        normals.append(each.candidates.normals[pick])
+        statistics.append(each.candidates.statistics[pick])
+        targets.append(each.target[pick])
+        error = torch.linalg.vector_norm(each.surface.estimate - each.target, dim=1).mean()
+        # Relative to the surface's own error, so that the noisiest do not dominate.
+        weights.append(each.weight[pick] / (error + 0.05))
+    rows = Candidates(torch.cat(normals), torch.cat(statistics))
+    weight = torch.cat(weights)
+    return rows, stage.inputs(rows), torch.cat(targets), weight / weight.mean()
+
+
+@torch.no_grad()
+def _apply_stage(stage: NormalStage, each: TrainingSurface) -> None:
+    """Update a surface by a trained stage."""
+    assert each.candidates is not None
+    estimate = stage.mix_in_chunks(each.candidates.to(stage.mean.device)).cpu()
+    each.surface = update_surface(each.elements, each.pos, each.surface, estimate)
+    each.candidates = None

@@ -1,0 +1,134 @@
+"""Noisy training surfaces made from clean meshes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from permutogeo.data.geometry import face_geometry
+from permutogeo.denoising.cascade import Elements, initial_surface
+from permutogeo.denoising.noise import KINDS, add_noise, displace, random_rotation
+from permutogeo.denoising.normal_filter import Candidates, Surface
+from permutogeo.denoising.points import PointElements
+from permutogeo.denoising.triangles import TriangleElements
+
+
+@dataclass
+class TrainingSettings:
+    """Settings of :func:`permutogeo.denoising.train_denoiser`.
+
+    Args:
+        steps: Optimizer steps per stage.
+        lr: Maximum learning rate of the one-cycle schedule.
+        batch_size: Number of faces or points per step.
+        copies: Number of noisy copies of each mesh.
+        faces: Maximum number of faces; larger meshes are cropped to a patch.
+        samples: Maximum number of training faces or points per copy.
+        levels: Minimum and maximum noise level, in mean edge lengths.
+        stretch: Maximum factor of the random anisotropic scaling of half of the copies.
+        hidden_channels: Width of the networks of a new model.
+        seed: Seed of noise, patches, batches and initial parameters.
+    """
+
+    steps: int = 2000
+    lr: float = 3e-3
+    batch_size: int = 4096
+    copies: int = 2
+    faces: int = 6000
+    samples: int = 2000
+    levels: tuple[float, float] = (0.03, 0.8)
+    stretch: float = 1.5
+    hidden_channels: int = 80
+    seed: int = 0
+
+
+@dataclass
+class TrainingSurface:
+    """A noisy surface in the cascade, with the clean normals as its target.
+
+    Args:
+        elements: The triangles or points.
+        pos: Noisy positions in units of the spacing, ``[V, 3]``.
+        surface: State of the surface before the stage in training.
+        target: Clean normals, ``[N, 3]``.
+        weight: 1 for elements with a clean normal, otherwise 0, ``[N]``.
+        candidates: Candidates of the stage in training.
+    """
+
+    elements: Elements
+    pos: Tensor
+    surface: Surface
+    target: Tensor
+    weight: Tensor
+    candidates: Candidates | None = field(default=None, repr=False)
+
+
+def noisy_mesh(
+    mesh: Data, settings: TrainingSettings, generator: torch.Generator
+) -> TrainingSurface:
+    """Return a randomly rotated patch of a mesh, with noise of a random kind and level."""
+    clean, face = _random_patch(mesh, settings, generator)
+    noisy = add_noise(clean, face, *_random_noise(settings, generator), generator)
+    target, _, area = face_geometry(clean, face)
+    return _training_surface(TriangleElements(noisy, face), noisy, target, area > 0)
+
+
+def noisy_cloud(
+    mesh: Data, settings: TrainingSettings, generator: torch.Generator
+) -> TrainingSurface:
+    """Return noisy points of such a patch: sampled uniformly, or the centers of the faces."""
+    clean, face = _random_patch(mesh, settings, generator)
+    normal, pos, area = face_geometry(clean, face)
+    if torch.rand((), generator=generator) < 0.5:
+        pick = torch.multinomial(area, face.size(1), replacement=True, generator=generator)
+        share = torch.rand(3, face.size(1), 1, generator=generator, dtype=torch.float64).log()
+        pos, normal = (clean[face[:, pick]] * share / share.sum(dim=0)).sum(dim=0), normal[pick]
+    level, kind = _random_noise(settings, generator)
+    noisy = displace(pos, normal, level * PointElements(pos, normal).spacing, kind, generator)
+    return _training_surface(PointElements(noisy, normal), noisy, normal, normal.any(dim=1))
+
+
+def _random_noise(settings: TrainingSettings, generator: torch.Generator) -> tuple[float, str]:
+    """Return a random level and kind; low levels are more frequent, as in scans."""
+    low, high = settings.levels
+    level = low + (high - low) * float(torch.rand((), generator=generator)) ** 1.5
+    return level, KINDS[int(torch.randint(len(KINDS), (), generator=generator))]
+
+
+def _training_surface(
+    elements: Elements, noisy: Tensor, target: Tensor, has_target: Tensor
+) -> TrainingSurface:
+    pos = (noisy / elements.spacing).float()
+    surface = initial_surface(elements, pos)
+    return TrainingSurface(elements, pos, surface, target.float(), has_target.float())
+
+
+def _random_patch(
+    mesh: Data, settings: TrainingSettings, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Return positions and faces: the mesh, or the faces nearest to a random one, transformed."""
+    pos, face = mesh["pos"].double(), mesh["face"]
+    count = settings.faces
+    if face.size(1) > count:
+        center = pos[face].mean(dim=0)
+        middle = center[int(torch.randint(len(center), (), generator=generator))]
+        near = torch.linalg.vector_norm(center - middle, dim=1).topk(count, largest=False).indices
+        face = face[:, near.sort().values]
+    used, corner = face.unique(return_inverse=True)
+    transform = _random_transform(settings.stretch, generator)
+    return (pos[used] - pos[used].mean(dim=0)) @ transform, corner
+
+
+def _random_transform(stretch: float, generator: torch.Generator) -> Tensor:
+    """Return a random rotation, combined with an anisotropic scaling in half of all cases.
+
+    The scaling makes triangles uneven.
+    """
+    rotation = random_rotation(generator)
+    if torch.rand((), generator=generator) < 0.5:
+        exponent = torch.rand(3, generator=generator, dtype=torch.float64) * 2 - 1
+        rotation = random_rotation(generator) @ torch.diag(stretch**exponent) @ rotation
+    return rotation

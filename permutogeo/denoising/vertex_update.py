@@ -1,0 +1,94 @@
+"""Update of vertex positions to fit given face normals."""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import Tensor
+
+from permutogeo.lattice import Incidence
+
+# Noise folds triangles over, and a folded triangle fits its plane as well as a flat one. The first
+# steps smooth the vertices of triangles whose normal is farther than this cosine from the target.
+FOLDED = 0.5
+UNFOLDING_STEPS = 5
+UNFOLDING_RATE = 0.3
+
+
+class VertexUpdate:
+    r"""Vertex update of "Fast and Effective Feature-Preserving Mesh Denoising" (Sun et al., 2007).
+
+    .. math::
+        \mathbf{v} \leftarrow \mathbf{v} + \frac{1}{|T(v)|} \sum_{t \in T(v)} \mathbf{n}_t
+        \mathbf{n}_t^\top (\mathbf{c}_t - \mathbf{v})
+
+    where :math:`T(v)` are the triangles at vertex :math:`v` and :math:`\mathbf{c}_t` centroids. In
+    the first steps vertices of folded triangles also move toward the mean of their neighbors. Sums
+    over triangles are a splat, and centroids a slice, on the incidence of triangles and vertices.
+
+    Args:
+        face: Vertices of each triangle.
+        num_vertices: Number of vertices; vertices without triangles stay in place.
+
+    Shapes:
+        - face: :math:`(3, T)` int64
+    """
+
+    def __init__(self, face: Tensor, num_vertices: int):
+        self.face = face
+        ones = torch.ones(face.size(1), 3, device=face.device)
+        vertex = face.t().to(torch.int32).contiguous()
+        self.incidence = Incidence(vertex, ones, num_vertices, complete=True)
+        count = self.incidence.splat(ones[:, :1])
+        self.used, self.count = count > 0, count.clamp(min=1)
+        self._adjacency = _adjacency(face, num_vertices)
+
+    def __call__(self, pos: Tensor, normal: Tensor, iterations: int) -> Tensor:
+        """Return positions ``[V, 3]`` moved to fit normals ``[T, 3]`` of length 1 (0: ignored)."""
+        outer = (normal.unsqueeze(2) * normal.unsqueeze(1)).flatten(1)
+        matrix = self._triangle_mean(outer).view(-1, 3, 3)
+        for step in range(iterations):
+            if step < UNFOLDING_STEPS:
+                pos = self._unfold(pos, normal)
+            height = (normal * self.centers(pos)).sum(dim=1, keepdim=True)
+            pos = (
+                pos + self._triangle_mean(height * normal) - (matrix @ pos.unsqueeze(2)).squeeze(2)
+            )
+        return pos
+
+    def centers(self, pos: Tensor) -> Tensor:
+        """Return the centroids of the triangles, ``[T, 3]``."""
+        return self.incidence.slice(pos) / 3
+
+    def smooth(self, pos: Tensor, iterations: int) -> Tensor:
+        """Return positions ``[V, 3]`` smoothed without shrinking, after "A Signal Processing
+        Approach to Fair Surface Design" (Taubin, 1995)."""
+        for rate in (0.5, -0.53) * iterations:
+            pos = pos + rate * (self._neighbor_mean(pos) - pos)
+        return pos
+
+    def _unfold(self, pos: Tensor, normal: Tensor) -> Tensor:
+        a, b, c = pos[self.face]
+        area = torch.linalg.cross(b - a, c - a)
+        length = torch.linalg.vector_norm(area, dim=1)
+        folded = (area * normal).sum(dim=1) < FOLDED * length
+        touched = self.incidence.splat(folded.unsqueeze(1).to(pos.dtype)) > 0
+        return torch.where(touched, pos + UNFOLDING_RATE * (self._neighbor_mean(pos) - pos), pos)
+
+    def _neighbor_mean(self, pos: Tensor) -> Tensor:
+        """Return the mean of the neighbors, weighted by the number of shared triangles."""
+        return torch.where(self.used, self._adjacency.to(pos.dtype) @ pos / (2 * self.count), pos)
+
+    def _triangle_mean(self, x: Tensor) -> Tensor:
+        return self.incidence.splat(x) / self.count
+
+
+def _adjacency(face: Tensor, num_vertices: int) -> Tensor:
+    """Return the number of triangles that each pair of vertices shares, sparse ``[V, V]``."""
+    pair = torch.cat([torch.stack([face, face.roll(shift, 0)]).flatten(1) for shift in (1, 2)], 1)
+    count = torch.ones(pair.size(1), device=face.device)
+    size = (num_vertices, num_vertices)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch warns that the CSR layout is in beta
+        return torch.sparse_coo_tensor(pair, count, size).coalesce().to_sparse_csr()

@@ -1,0 +1,164 @@
+"""Incidence of points and vertices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from permutogeo import ops
+from permutogeo.checks import check_matrix, fail
+from permutogeo.lattice.caching import cached
+from permutogeo.lattice.precision import working_dtype
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Incidence:
+    """Points on a lattice: the vertices of each point's simplex, and their weights.
+
+    Args:
+        vertex: Vertex of each corner, ``-1`` where the lattice has none, ``[N, k]`` int32.
+        weight: Weight of each corner, ``[N, k]``.
+        num_vertices: Vertices of the lattice, ``M``.
+        complete: Whether no corner is absent.
+        graphs: Graph of each point and of each vertex, if the lattice has several.
+    """
+
+    vertex: Tensor
+    weight: Tensor
+    num_vertices: int
+    complete: bool = False
+    graphs: tuple[Tensor, Tensor] | None = None
+    _cache: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def num_points(self) -> int:
+        return self.vertex.shape[0]
+
+    def splat(self, x: Tensor) -> Tensor:
+        """Splat values at points ``[N, C]`` to values at vertices ``[M, C]``."""
+        check_matrix(None, "x", x, device=self.weight.device, rows=self.num_points)
+        dtype = working_dtype(x)
+        weight = self.weight.to(dtype)
+        plan = self.splat_plan(sort=self._record_use())
+        values = ops.splat(x.to(dtype), weight, self._index(), self._rows(), *plan)
+        return values[: self.num_vertices].to(x.dtype)
+
+    def slice(self, values: Tensor) -> Tensor:
+        """Slice values at vertices ``[M, C]`` to values at points ``[N, C]``."""
+        check_matrix(
+            None, "values", values, device=self.weight.device, rows=self.num_vertices, of="vertices"
+        )
+        dtype = working_dtype(values)
+        weight, rows = self.weight.to(dtype), values.to(dtype)
+        if not self.complete:
+            rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
+        plan: tuple = (None, None, None)
+        if torch.is_grad_enabled() and (values.requires_grad or weight.requires_grad):
+            plan = self.splat_plan(sort=self._record_use())  # for the splat of the backward pass
+        return ops.slice(rows, weight, self._index(), *plan).to(values.dtype)
+
+    def with_weight(self, weight: Tensor) -> Incidence:
+        """Return the same corners with other weights ``[N, k]``; caches are shared."""
+        if weight.shape != self.weight.shape:
+            raise ValueError(
+                f"Expected 'weight' of shape {list(self.weight.shape)} (got {list(weight.shape)})"
+            )
+        return replace(self, weight=weight)
+
+    def split(self, sizes: list[int]) -> list[Incidence]:
+        """Split the points into runs of these sizes."""
+        vertices, weights = self.vertex.split(sizes), self.weight.split(sizes)
+        graphs: list[tuple[Tensor, Tensor] | None] = [None] * len(sizes)
+        if self.graphs is not None:
+            batch, vertex_batch = self.graphs
+            graphs = [(part, vertex_batch) for part in batch.split(sizes)]
+        return [
+            Incidence(*parts[:2], self.num_vertices, self.complete, parts[2])
+            for parts in zip(vertices, weights, graphs, strict=True)
+        ]
+
+    def edges(self) -> tuple[Tensor, Tensor]:
+        """Return the edges from points to the vertices that exist.
+
+        Shapes:
+            - edge_index: :math:`(2, E)` int64, points above, vertices below
+            - edge_weight: :math:`(E)`
+        """
+        if self.complete:  # static sizes, for torch.compile
+            point = torch.arange(self.num_points, device=self.vertex.device)
+            point = point.repeat_interleave(self.vertex.shape[1])
+            return torch.stack([point, self.vertex.reshape(-1).long()]), self.weight.reshape(-1)
+        point, corner = (self.vertex >= 0).nonzero(as_tuple=True)
+        edge_index = torch.stack([point, self.vertex[point, corner].long()])
+        return edge_index, self.weight[point, corner]
+
+    def to(self, device: torch.device | str) -> Incidence:
+        """Return a copy on another device."""
+        graphs = self.graphs and (self.graphs[0].to(device), self.graphs[1].to(device))
+        vertex, weight = self.vertex.to(device), self.weight.to(device)
+        return Incidence(vertex, weight, self.num_vertices, self.complete, graphs)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(num_points={self.num_points}, "
+            f"corners={self.vertex.shape[1]}, num_vertices={self.num_vertices})"
+        )
+
+    def cached(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return the entry ``name`` of the cache, computed on first use."""
+        return cached(self._cache, name, make)
+
+    def _rows(self) -> int:
+        """Rows of values in kernels: one more, of zeros, where corners are absent."""
+        return self.num_vertices if self.complete else self.num_vertices + 1
+
+    def _index(self) -> Tensor:
+        """Row of each corner in the values of a kernel."""
+        if self.complete:
+            return self.vertex
+        absent = self.num_vertices
+        return self.cached("index", lambda: torch.where(self.vertex < 0, absent, self.vertex))
+
+    def splat_plan(self, sort: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the plan of a splat, for ``ops.splat``; computed once.
+
+        Both plans sum in the same order.
+
+        Args:
+            sort: Sort the corners by vertex where that is faster from the second splat on.
+        """
+        batch, vertex_batch = self.graphs if self.graphs and self.complete else (None, None)
+        return self.cached(
+            f"plan, sort={sort}",
+            lambda: ops.splat_plan(self._index(), self._rows(), batch, vertex_batch, sort),
+        )
+
+    def _record_use(self) -> bool:
+        """Record a splat to come, and return whether there was one before."""
+        used = self._cache.get("used", False)
+        self._cache["used"] = True
+        return used
+
+
+def check_incidence(owner: Any, at: Any, like: Incidence) -> Incidence:
+    """Raise unless ``at`` locates points on the lattice of ``like``."""
+    if not isinstance(at, Incidence):
+        fail(owner, f"Expected 'at' to be an Incidence (got {type(at).__name__})", TypeError)
+    if torch.compiler.is_compiling():
+        return at
+    if at.num_vertices != like.num_vertices:
+        fail(
+            owner,
+            f"Expected 'at' on the lattice of {like.num_vertices} vertices "
+            f"(got one on a lattice of {at.num_vertices})",
+        )
+    if at.vertex.device != like.vertex.device:
+        fail(
+            owner,
+            f"Expected 'at' on {like.vertex.device} like the lattice (got {at.vertex.device})",
+        )
+    return at

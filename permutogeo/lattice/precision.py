@@ -1,0 +1,11 @@
+"""Floating-point type of sums."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def working_dtype(x: Tensor) -> torch.dtype:
+    """Return the type in which ``x`` is summed: float64 for float64, float32 for all others."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32

@@ -1,0 +1,87 @@
+"""Ahead-of-time compilation of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from permutogeo.checks import check_integer
+from permutogeo.lattice.lattice import Lattice
+from permutogeo.ops.mean_field import FusedMeanField
+
+
+def warmup(
+    dims: Iterable[int],
+    dtypes: Iterable[str] = ("float32",),
+    device: str | torch.device = "cpu",
+    on_progress: Callable[[str], None] | None = None,
+    labels: Iterable[int] = (),
+) -> None:
+    """Compile the kernels of lattices of the given dimensions, forward and backward.
+
+    Args:
+        dims: Feature dimensions.
+        dtypes: ``"float32"``, ``"float64"``.
+        device: Device to compile for.
+        on_progress: Called with a label before each dimension and type.
+        labels: Numbers of labels of dense CRFs over such features.
+    """
+    dims, dtypes = _several("dims", dims), _several("dtypes", dtypes)
+    for name in dtypes:
+        if name not in ("float32", "float64"):
+            raise ValueError(f"Expected 'dtypes' of 'float32' and 'float64' (got {name!r})")
+    for dim in dims:
+        check_integer(None, "dims", dim)
+    labels = _several("labels", labels)
+    for count in labels:
+        check_integer(None, "labels", count)
+    target = torch.device(device)
+    if target.type == "cuda" and (target.index or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            f"Expected 'device' to be one of this machine's (got {device}, there are "
+            f"{torch.cuda.device_count()} CUDA devices)"
+        )
+    for name in dtypes:
+        for dim in dims:
+            if on_progress is not None:
+                on_progress(f"{dim}-D, {name}")
+            with torch.inference_mode(False), torch.enable_grad():
+                _exercise(dim, getattr(torch, name), target)
+            if name == "float32" and target.type == "cpu":
+                _exercise_crf(dim, labels)
+
+
+def _several(name: str, items: Any) -> list:
+    if isinstance(items, str) or not isinstance(items, Iterable):
+        raise TypeError(f"Expected '{name}' to be a list (got {items!r})")
+    return list(items)
+
+
+def _exercise(dim: int, dtype: torch.dtype, device: torch.device) -> None:
+    """Run every kernel once: on 64 equal points, which splat into copies, and on two points."""
+    spot = torch.zeros(64, dim, dtype=dtype, device=device)
+    Lattice.build(spot).splat(torch.ones_like(spot))
+    feature = spot[:2].clone().requires_grad_()
+    lattice = Lattice.build(feature)
+    at = lattice.locate(feature)
+    taps = lattice.neighbors(stencil="axis").shape[1]
+    shared = torch.ones(taps, dtype=dtype, device=device, requires_grad=True)
+    dense = torch.ones(taps, 2, 3, dtype=dtype, device=device, requires_grad=True)
+    deep = torch.ones(taps, 1, 3, dtype=dtype, device=device, requires_grad=True)
+    values = lattice.blur(lattice.splat(torch.ones_like(feature[:, :1]).expand(-1, 2)))
+    values = lattice.convolve(values, shared, stencil="axis", shared=True)
+    values = lattice.convolve(values, dense, stencil="axis")
+    values = lattice.convolve(values, deep, stencil="axis", groups=3)
+    lattice.slice(values, at).sum().backward()
+
+
+@torch.no_grad()
+def _exercise_crf(dim: int, labels: list[int]) -> None:
+    """Run the mean-field kernels on two points; they exist on the CPU, one per padded width."""
+    lattice = Lattice.build(torch.zeros(2, dim, device="cpu"))
+    corners = [lattice.vertex], [lattice.weight], [lattice.weight], [lattice.num_vertices]
+    for count in labels:
+        fused = FusedMeanField(torch.zeros(2, count, device="cpu"), *corners)
+        fused.marginals(fused.step([], [lattice.blur]))

@@ -1,0 +1,139 @@
+"""Base class of grid networks with a bilateral first layer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from permutogeo.checks import check_integer, fail
+from permutogeo.nn import BilateralConv
+from permutogeo.weights.pretrained import Pretrained
+
+Layers = Sequence[tuple[int, int, int]]
+
+
+class GridStem(torch.nn.Module):
+    """A bilateral convolution from points to a regular grid in feature space.
+
+    Args:
+        in_channels: Size of each input sample.
+        out_channels: Size of each output sample.
+        side: Grid points along each axis.
+        margin: Grid points cut off at either end.
+        extent: The grid with its margin spans [0, extent].
+        radius: Stencil radius.
+        normalize: Normalization, see :class:`permutogeo.nn.BilateralConv`.
+    """
+
+    grid: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        side: int,
+        margin: int,
+        extent: float,
+        radius: int,
+        normalize: str | None,
+    ):
+        super().__init__()
+        self.side = side
+        self.conv = BilateralConv(
+            in_channels, out_channels, 2, radius, normalize=normalize, init="kaiming"
+        )
+        place = (torch.arange(side) + margin) * (extent / (side + 2 * margin - 1))
+        self.register_buffer("grid", torch.cartesian_prod(place, place).flip(1), persistent=False)
+
+    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None) -> Tensor:
+        """Return values on the grid of each graph, ``[B, C, side, side]``; the last feature runs
+        along the rows."""
+        if batch is None:
+            batch = torch.zeros(len(x), dtype=torch.long, device=x.device)
+        count = int(batch.max()) + 1 if len(batch) else 0
+        grid = self.grid.to(feature.dtype).repeat(count, 1)
+        graph = torch.arange(count, device=x.device).repeat_interleave(self.side**2)
+        out = self.conv(x, (feature, grid), (batch, graph))
+        return out.view(count, self.side, self.side, -1).permute(0, 3, 1, 2)
+
+
+class GridNet(Pretrained):
+    """Base class of the networks: bilateral stem, convolutions on the grid, linear layer.
+
+    Args:
+        in_channels: Size of each input sample.
+        out_channels: Number of classes.
+        side: Grid points along each axis of the input of the first layer.
+        layers: Channels, kernel size and pooling of each layer; the first is the stem.
+        extent: Features lie in [0, extent].
+        radius: Stencil radius of the stem.
+        normalize: Normalization of the stem.
+        dropout: Dropout probability before the prediction.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        side: int,
+        layers: Layers,
+        extent: float,
+        radius: int,
+        normalize: str | None,
+        dropout: float,
+    ):
+        super().__init__()
+        check_integer(self, "in_channels", in_channels)
+        check_integer(self, "out_channels", out_channels)
+        if not extent > 0:
+            fail(self, f"Expected 'extent' above 0 (got {extent})")
+        self.in_channels, self.out_channels, self.extent = in_channels, out_channels, extent
+        self.radius, self.normalize = radius, normalize
+        (width, kernel, pool), *others = layers
+        side, margin = side - kernel + 1, (kernel - 1) // 2
+        self.first = GridStem(in_channels, width, side, margin, extent, radius, normalize)
+        #: The layers after the stem.
+        self.rest = _spatial(width, pool, others, out_channels, dropout)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters."""
+        self.first.conv.reset_parameters()
+        for layer in self.rest:
+            if isinstance(layer, (torch.nn.Conv2d, torch.nn.Linear)):
+                torch.nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+                torch.nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+
+    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
+        """Predict for each graph.
+
+        Args:
+            x: Values at the points.
+            feature: Features of the points, divided by their bandwidths, in [0, extent].
+            batch: Graph of each point. Points of different graphs do not interact.
+        """
+        return self.rest(self.first(x, feature, batch))
+
+    def __repr__(self) -> str:
+        options: dict[str, Any] = {"extent": self.extent, "radius": self.radius}
+        shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        return f"{type(self).__name__}({self.in_channels}, {self.out_channels}, {shown})"
+
+
+def _spatial(
+    width: int, pool: int, layers: Layers, out_channels: int, dropout: float
+) -> torch.nn.Sequential:
+    """Return the layers after a stem of ``width`` channels, starting with its pooling."""
+    # Max pooling commutes with ReLU and leaves fewer values to it.
+    modules: list[torch.nn.Module] = [torch.nn.MaxPool2d(pool), torch.nn.ReLU()]
+    for channels, kernel, pool in layers:
+        modules.append(torch.nn.Conv2d(width, channels, kernel))
+        if pool > 1:
+            modules.append(torch.nn.MaxPool2d(pool))
+        modules.append(torch.nn.ReLU())
+        width = channels
+    modules += [torch.nn.Flatten(), torch.nn.Dropout(dropout)]
+    return torch.nn.Sequential(*modules, torch.nn.Linear(width, out_channels))

@@ -1,0 +1,106 @@
+"""Allocation, fills and copies on the CPU, and the workspace limit of convolutions.
+
+On the CPU, large tensors ask for huge pages, and fills and copies run on the threads of
+:mod:`permutogeo.runtime.threads`: torch's own OpenMP threads keep spinning for milliseconds after
+a parallel operation and slow down the kernels that follow.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from permutogeo.runtime import threads
+
+# Tensors of at least this size ask for huge pages.
+_HUGE_PAGE_BYTES = 1 << 22
+_MADV_HUGEPAGE = 14
+_PAGE_BYTES = 4096
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+# Fewer elements than this are filled or copied faster by one thread.
+_FEWEST_ELEMENTS = 1 << 17
+
+_workspace_bytes = 64 * 2**20
+
+
+def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """``torch.empty`` backed by huge pages.
+
+    Page faults on small pages cost as much as the computation that fills them.
+    """
+    tensor = torch.empty(shape, dtype=dtype, device=device)
+    size = tensor.numel() * tensor.element_size()
+    if _LIBC is not None and device.type == "cpu" and size >= _HUGE_PAGE_BYTES:
+        first = -(-tensor.data_ptr() // _PAGE_BYTES) * _PAGE_BYTES
+        length = (tensor.data_ptr() + size - first) // _PAGE_BYTES * _PAGE_BYTES
+        _LIBC.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), _MADV_HUGEPAGE)
+    return tensor
+
+
+def full(*shape: int, value: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """``torch.full`` on the threads of the pool."""
+    tensor = empty(*shape, dtype=dtype, device=device)
+    if device.type != "cpu":
+        return tensor.fill_(value)
+    flat = tensor.numpy().reshape(-1)
+    parts = threads.split_range(len(flat), _FEWEST_ELEMENTS)
+    threads.run_jobs([partial(flat[first:last].fill, value) for first, last in parts])
+    return tensor
+
+
+def copy(target: Tensor, source: Tensor) -> None:
+    """``target.copy_(source)`` on the threads of the pool."""
+    if target.device.type != "cpu" or source.device.type != "cpu":
+        target.copy_(source)
+        return
+    into, out_of = target.detach().numpy(), source.detach().numpy()
+    grain = max(1, _FEWEST_ELEMENTS * len(into) // max(1, into.size))
+    parts = threads.split_range(len(into), grain)
+    threads.run_jobs(
+        [partial(np.copyto, into[first:last], out_of[first:last]) for first, last in parts]
+    )
+
+
+def apply(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
+    """``function(a, b)`` elementwise; without autograd, into memory from :func:`empty`."""
+    tracked = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+    if tracked or a.device.type != "cpu" or torch.compiler.is_compiling():
+        return function(a, b)
+    shape = torch.broadcast_shapes(a.shape, b.shape)
+    out = empty(*shape, dtype=torch.result_type(a, b), device=a.device)
+    return function(a, b, out=out)
+
+
+@cache
+def total_memory(device: torch.device) -> int:
+    """Total memory of a device in bytes."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def get_workspace() -> int:
+    """Returns the workspace limit of convolutions in bytes."""
+    return _workspace_bytes
+
+
+def set_workspace(size: int) -> None:
+    """Limits the workspace of convolutions.
+
+    Convolutions gather the neighbors of a chunk of vertices at a time. A smaller limit means more
+    and smaller chunks; a chunk holds at least one vertex.
+
+    Args:
+        size: Limit in bytes.
+    """
+    global _workspace_bytes
+    if not isinstance(size, int) or size < 1:
+        raise ValueError(f"Expected a positive number of bytes (got {size!r})")
+    _workspace_bytes = size

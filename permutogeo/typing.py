@@ -1,0 +1,10 @@
+"""Type aliases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+"""NumPy array of any type and shape."""

@@ -1,0 +1,42 @@
+import numpy as np
+import torch
+
+from permutogeo.data.geometry import face_geometry
+from permutogeo.denoising.vertex_update import VertexUpdate
+
+GENERATOR = torch.Generator().manual_seed(0)
+
+
+def test_vertex_update_is_that_of_a_loop(icosphere):
+    pos, face = icosphere(1)  # no triangle is folded: the normals wished for are near
+    wish = torch.nn.functional.normalize(
+        face_geometry(pos, face)[0] + 0.2 * torch.randn(80, 3, generator=GENERATOR), dim=1
+    )
+    expected = pos.double().numpy()
+    normal = wish.double().numpy()
+    for _ in range(3):
+        before = expected.copy()
+        for vertex in range(len(pos)):
+            own = [t for t in range(80) if vertex in face[:, t]]
+            center = [before[face[:, t]].mean(0) for t in own]
+            steps = [
+                normal[t] * (normal[t] @ (c - before[vertex]))
+                for t, c in zip(own, center, strict=True)
+            ]
+            expected[vertex] = before[vertex] + np.mean(steps, 0)
+    found = VertexUpdate(face, len(pos))(pos, wish, 3)
+    np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
+
+
+def test_vertex_update_unfolds():
+    """Noise along the surface folds triangles over; with the true normals they lie flat again."""
+    u, v = torch.meshgrid(torch.arange(12.0), torch.arange(12.0), indexing="ij")
+    flat = torch.stack([u.flatten(), v.flatten(), torch.zeros(144)], 1)
+    corner = torch.arange(144).view(12, 12)
+    a, b, c, d = corner[:-1, :-1], corner[1:, :-1], corner[1:, 1:], corner[:-1, 1:]
+    face = torch.cat([torch.stack([a, b, c]).flatten(1), torch.stack([a, c, d]).flatten(1)], 1)
+    pos = flat + 0.35 * torch.randn(144, 3, generator=torch.Generator().manual_seed(1))
+    up = torch.tensor([0.0, 0.0, 1.0]).expand(face.size(1), 3)
+    assert (face_geometry(pos, face)[0][:, 2] < 0).sum() > 5
+    moved = VertexUpdate(face, 144)(pos, up, 30)
+    assert (face_geometry(moved, face)[0][:, 2] < 0.9).sum() <= 1

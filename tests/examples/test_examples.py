@@ -1,0 +1,87 @@
+"""Every example runs with ``--quick`` on small generated data, and on the real data if present."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[2]
+# Modules that start with an underscore are shared by several examples.
+EXAMPLES = sorted((ROOT / "examples").rglob("[!_]*.py"))
+each_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+
+
+def run_quickly(path, *arguments, cwd, data):
+    return subprocess.run(
+        [sys.executable, str(path), "--quick", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PERMUTOGEO_DATA": str(data)},
+        timeout=900,
+    )
+
+
+def check(done, folder):
+    """The example succeeded silently, and wrote files that are not empty."""
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout
+    written = [file for file in folder.rglob("*") if file.is_file()]
+    assert written
+    for file in written:
+        assert file.stat().st_size > 0
+        if file.suffix == ".png":
+            with Image.open(file) as image:
+                assert np.asarray(image.convert("RGB")).std() > 1
+    for page in folder.rglob("page.html"):
+        assert "--quick" in page.read_text(encoding="utf-8")
+
+
+@each_example
+def test_example_runs(path, small_data, tmp_path):
+    check(run_quickly(path, cwd=tmp_path, data=small_data), tmp_path)
+
+
+def test_materials(small_data, tmp_path):
+    path = ROOT / "examples" / "paper" / "segment_images.py"
+    check(run_quickly(path, "--task", "materials", cwd=tmp_path, data=small_data), tmp_path)
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize(
+    "path",
+    [path for path in EXAMPLES if "PERMUTOGEO_DATA" in path.read_text()],
+    ids=lambda path: path.stem,
+)
+def test_example_runs_on_the_real_data(path, data_dir, tmp_path):
+    check(run_quickly(path, cwd=tmp_path, data=data_dir), tmp_path)
+
+
+def test_missing_data_end_in_one_line(tmp_path):
+    path = ROOT / "examples" / "classify_shapes.py"
+    done = run_quickly(path, cwd=tmp_path, data=tmp_path)
+    assert done.returncode == 2
+    assert "psb_points.npz" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_there_are_examples():
+    names = {path.relative_to(ROOT / "examples").as_posix() for path in EXAMPLES}
+    assert {"filter_image.py", "paper/tiles.py"} <= names
+
+
+def test_filter_image_reaches_its_figures(small_data, tmp_path):
+    """Noise is reduced, and the lattice agrees with the exact filter, as the docstring states."""
+    path = ROOT / "examples" / "filter_image.py"
+    done = run_quickly(path, "--output", "pictures", cwd=tmp_path, data=small_data)
+    line = next(line for line in done.stdout.splitlines() if line.startswith("PSNR"))
+    noisy, smooth = (float(part.split()[0]) for part in line.removeprefix("PSNR ").split(", "))
+    assert noisy < 21 and smooth > noisy + 4
+    report = next(line for line in done.stdout.splitlines() if "against the exact filter" in line)
+    assert float(report.split()[0]) > 40
+    with Image.open(tmp_path / "pictures" / "before_after.png") as image:
+        assert image.size == (3 * 96, 96)

@@ -1,0 +1,53 @@
+"""The CUDA branches of all operators, executed on a simulated device; see ``fake_cuda.py``."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
+
+
+def run(script, *arguments):
+    path = os.pathsep.join([str(ROOT), str(FOLDER)])
+    command = [sys.executable, str(FOLDER / script), *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment)
+
+
+def test_cuda_branches_match_the_oracle(tmp_path):
+    done = run("exercise_cuda.py", tmp_path, 24, 0)
+    assert done.returncode == 0, done.stderr
+    figures = re.fullmatch(
+        r"24 cases, (\d+) launches, reads: (\d+) in a build, (\d+) after it\n", done.stdout
+    )
+    launches, in_build, after = map(int, figures.groups())
+    assert launches > 300
+    assert in_build <= 2
+    assert after == 0
+
+
+def test_broken_atomics_are_found(tmp_path):
+    """The same cases fail where compare-and-swap is not atomic, so they can fail."""
+    done = run("exercise_cuda.py", tmp_path, 60, 0, "broken")
+    assert done.returncode != 0
+    assert "AssertionError" in done.stderr or "KeyError" in done.stderr
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_each_output_is_written_by_one_index(device):
+    done = run("ownership.py", device, "1,2,3,4,5,6,7,8")
+    assert done.returncode == 0, done.stderr
+    seen = set(done.stdout.split(" of ")[1].split())
+    expected = {"axis", "collect", "gather", "inner", "locate", "merge", "convolve", "correlate"}
+    assert expected <= seen
+
+
+def test_indices_do_not_wrap_near_two_to_the_31():
+    done = run("large_index.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "done\n"

@@ -1,0 +1,37 @@
+import pytest
+import torch
+
+from permutogeo.models import LatticeUNet
+
+DOUBLE = torch.float64
+
+
+def test_graph_output():
+    x, feature = torch.randn(60, 4), 2 * torch.randn(60, 3)
+    model = LatticeUNet(4, 8, 5, dim=3, depth=1, task="graph")
+    assert model(x, feature).shape == (1, 5)
+    assert model(x, feature, torch.arange(60) % 4).shape == (4, 5)
+
+
+@pytest.mark.parametrize("pool", ["mean", "sum", "learned"])
+def test_poolings(pool):
+    x, feature = torch.randn(60, 4), 2 * torch.randn(60, 3)
+    assert LatticeUNet(4, 8, 5, dim=3, pool=pool)(x, feature).shape == (60, 5)
+
+
+def test_a_unet_of_one_level():
+    x, feature = torch.randn(60, 4), 2 * torch.randn(60, 3)
+    assert LatticeUNet(4, 8, 5, dim=3, depth=0)(x, feature).shape == (60, 5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: LatticeUNet(3, 8, 5, 3, depth=-1), "LatticeUNet: Expected 'depth'"),
+        (lambda: LatticeUNet(3, 8, 5, 3, task="edge"), "LatticeUNet: Expected 'task'"),
+        (lambda: LatticeUNet(3, 8, 5, 3, pool="min"), "LatticePool: Expected 'aggr'"),
+    ],
+)
+def test_errors(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
