@@ -62,7 +62,7 @@ def square_product() -> None:
     Runs on a worker, where torch has one thread: changing ``set_num_threads`` back and forth would
     make torch restart its thread pool, at the cost of the next contender.
     """
-    pool.run([lambda: _square @ _square], caller=False)
+    pool.run_jobs([lambda: _square @ _square], caller=False)
 
 
 def table(title: str, columns: list[str], rows: list[list[str]]) -> None:

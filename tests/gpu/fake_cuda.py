@@ -47,14 +47,17 @@ _COMPARE_AND_SWAP = re.compile(
 )
 _ADD = re.compile(r"    (T|int64) old = buf\[0\];\n    buf\[0\] \+= value;\n    return old;\n")
 _WAIT = (
-    "    for (volatile unsigned n = (unsigned)(__builtin_readcyclecounter() >> 4) % 256; n;"
-    " n = n - 1) { }\n"
+    "    for (volatile unsigned n = (unsigned)(__builtin_readcyclecounter() >> 4) % {limit}; n;"
+    " n = n - 1) {{ }}\n"
 )
 _REAL = (
     "    __atomic_compare_exchange(address, &compare, &val, false, 5, 5);\n    return compare;\n"
 )
+# The window between load and store is some 50 microseconds where the swap succeeds, longer than
+# threads take to start: two of them meet in it even on a machine with few cores.
 _BROKEN = (
-    r"    \1 old = *address;\n" + _WAIT + "    if (old == compare) { *address = val; }\n"
+    r"    \1 old = *address;\n"
+    "    if (old == compare) {\n" + _WAIT.format(limit=65536) + "        *address = val;\n    }\n"
     "    return old;\n"
 )
 _REAL_ADD = (
@@ -78,7 +81,9 @@ def use_atomic_headers(folder: Path, broken: bool = False) -> None:
         ignore=shutil.ignore_patterns("*.cu", "*.cpp", "libdevice"),
     )
     header = native / "builtin.h"
-    text, swaps = _COMPARE_AND_SWAP.subn(_BROKEN if broken else _WAIT + _REAL, header.read_text())
+    text, swaps = _COMPARE_AND_SWAP.subn(
+        _BROKEN if broken else _WAIT.format(limit=256) + _REAL, header.read_text()
+    )
     text, adds = _ADD.subn(_REAL_ADD, text)
     assert swaps == 4 and adds == 2, "Warp's headers changed: look for its CPU atomics"
     header.write_text(text)
