@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a dataset is published.
+    """Published location of a dataset.
 
     Attributes:
         page: Web page of the dataset.

@@ -123,7 +123,7 @@ def test_a_given_lattice_keeps_the_normalizer(normalize, monkeypatch):
 
 
 def test_after_takes_one_pass(monkeypatch):
-    """Where nothing can be kept, ones go along with the values."""
+    """Without a cached normalizer, ones are filtered along with the values."""
     x, feature, _ = cloud()
     passes, blur = [], Lattice.blur
     monkeypatch.setattr(Lattice, "blur", lambda *args: passes.append(1) or blur(*args))

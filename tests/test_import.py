@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def run(code, tmp_path):
-    """What a fresh interpreter prints."""
+    """Output of a fresh interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""What holds for every cloud: properties of the whole, over drawn sizes and features."""
+"""Properties that hold for every cloud, over sizes and features drawn by hypothesis."""
 
 import numpy as np
 import torch

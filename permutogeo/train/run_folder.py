@@ -23,7 +23,7 @@ LAST, BEST, LOG, CURVE = "last.safetensors", "best.safetensors", "log.csv", "cur
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Where and when a :class:`~permutogeo.train.Trainer` saves, and which epoch is the best.
+    """Settings of the checkpoints of a :class:`~permutogeo.train.Trainer`.
 
     Args:
         folder: Folder for ``last.safetensors`` (the checkpoint to resume from),

@@ -1,4 +1,4 @@
-"""What all commands have in common: help, version, speed of answers, and closed outputs."""
+"""Properties of all commands: help, version, lazy imports, closed outputs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Where bodies come from, and the bodies of the real model."""
+"""Sources of bodies, and the bodies of the real model."""
 
 import numpy as np
 import pytest

@@ -72,7 +72,7 @@ def test_pre_transform(tmp_path):
 
 
 def test_hidden_names_are_skipped_and_subfolders_searched(tmp_path):
-    """What a killed program leaves beside its output is no input."""
+    """Temporary files that a killed program left are not read."""
     write(tmp_path, {"cube": 2})
     mesh = next(path for path in (tmp_path / "cube").iterdir())
     deep = tmp_path / "cube" / "more" / "deep.ply"

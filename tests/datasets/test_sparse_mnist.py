@@ -58,8 +58,8 @@ def test_seed(root):
     assert torch.equal(fixed[1:][0].pos, fixed[1].pos)
     other = SparseMNIST(root, "test", fraction=0.2, seed=1)
     assert not torch.equal(fixed[0].pos, other[0].pos)
-    anew = SparseMNIST(root, "test", fraction=0.2)
-    assert not torch.equal(anew[0].pos, anew[0].pos)
+    unseeded = SparseMNIST(root, "test", fraction=0.2)
+    assert not torch.equal(unseeded[0].pos, unseeded[0].pos)
 
 
 def test_damaged(root, digits):

@@ -40,7 +40,7 @@ def test_bodies(example, args, parts):
 
 
 def test_taps_alone_make_up_the_filter(example, parts):
-    """What each tap does, weighted and summed, is what the layer does."""
+    """The layer equals the weighted sum of the responses of its taps."""
     conv, body = example.make_filter(), parts["val"][0]
     torch.nn.init.normal_(conv.filter_weight)
     rows = example.responses(body, 0.06)

@@ -252,7 +252,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000, help="number of mutated files")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
-    parser.add_argument("--make-corpus", action="store_true", help="write the corpus anew")
+    parser.add_argument("--make-corpus", action="store_true", help="write the corpus again")
     options = parser.parse_args()
     if options.make_corpus:
         make_corpus(CORPUS)

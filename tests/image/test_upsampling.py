@@ -113,7 +113,7 @@ def test_a_ramp_stays_a_ramp():
 
 
 def test_every_pixel_is_a_mean_of_small_ones():
-    """Where nothing is near, too: bandwidths far below the distance of the pixels."""
+    """All outputs are finite for bandwidths far below the distance of the pixels."""
     rng = np.random.default_rng(0)
     image, guide = rng.random((6, 8, 3)), rng.random((48, 64, 3))
     out = joint_bilateral_upsample(image, guide, 0.3, 0.001)

@@ -103,7 +103,7 @@ def test_coarsen_is_made_once(cloud):
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
 def test_coarsen_keeps_no_gradient(cloud, mode):
-    """What is kept has no part in a backward pass, and does not hide one."""
+    """Cached results hold no autograd graph and do not cut one."""
     feature, _ = cloud(20, 2)
     lattice = Lattice.build(feature.requires_grad_())
     with mode():
@@ -129,7 +129,7 @@ def test_coarsen_of_features_that_learn_after_building(cloud):
 
 @pytest.mark.parametrize("changes", [0, 1, 3])
 def test_copies_coarsen(cloud, changes):
-    """A copy has features of its own: it counts their changes anew."""
+    """The features of a copy have version counters of their own."""
     feature, _ = cloud(20, 2)
     for _ in range(changes):
         feature += 1

@@ -1,4 +1,4 @@
-"""What bad input gets: an error that names the argument, what was expected and what came."""
+"""Errors for bad input: each names the argument, the expected and the actual value."""
 
 import pytest
 import torch

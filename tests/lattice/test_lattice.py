@@ -1,4 +1,4 @@
-"""What a lattice holds, and that it keeps to itself."""
+"""Contents of a lattice, and their immutability."""
 
 import dataclasses
 

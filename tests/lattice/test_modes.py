@@ -71,7 +71,7 @@ def test_types_mix():
 
 
 def test_autocast():
-    """What other layers leave in bfloat16 passes through; the lattice itself stays in float32."""
+    """Values in bfloat16 from other layers are accepted; the lattice stays in float32."""
     feature = torch.rand(300, 3, requires_grad=True)
     bank = torch.randn(15, 8, 4, requires_grad=True)
     x = torch.rand(300, 8, requires_grad=True)

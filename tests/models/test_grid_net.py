@@ -30,7 +30,7 @@ def test_the_first_layer_reads_the_grid(reference, drawings):
 
 
 def test_far_from_ink_is_nothing():
-    """What a first layer that is normalized by its output loses, as ink is 1 everywhere."""
+    """Normalizing the first layer after filtering removes the signal, as ink is 1 everywhere."""
     first = BNNLeNet(1, 5, extent=20.0, side=28).first.double()
     ones, feature = torch.ones(50, 1, dtype=DOUBLE), 5 + torch.rand(50, 2, dtype=DOUBLE)
     out = first(ones, feature, None)[0] - first.conv.bias.view(-1, 1, 1)

@@ -1,4 +1,4 @@
-"""What holds for every model."""
+"""Properties of all models."""
 
 import copy
 import pickle

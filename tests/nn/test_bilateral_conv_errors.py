@@ -1,4 +1,4 @@
-"""What bad input to a layer gets: one sentence with layer, argument, expected and got."""
+"""Errors for bad input to a layer: layer, argument, expected and actual value."""
 
 import pytest
 import torch

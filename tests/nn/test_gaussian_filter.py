@@ -102,7 +102,7 @@ def test_gradients(normalize):
 
 
 def test_learns_its_bandwidth():
-    """Which filter made this? Gradient descent finds out."""
+    """Gradient descent recovers the bandwidths of a filter from its output."""
     feature, x = torch.rand(400, 2) * 4, torch.rand(400, 3)
     target = gaussian_filter(x, feature / 0.5)
     layer = GaussianFilter(2, 1.0, learn_sigma=True)

@@ -143,7 +143,7 @@ def test_gradients():
 
 
 def test_a_filter_is_learned():
-    """What a random filter made is found again, from the Gaussian."""
+    """Training from the Gaussian recovers a random filter from its output."""
     guide, x = values(2, 1, 16, 16).float(), values(2, 1, 8, 8, seed=1).float()
     truth = JointBilateralUpsample(1, 1, 4.0, 0.3, radius=1)
     with torch.no_grad():

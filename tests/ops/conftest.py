@@ -114,7 +114,7 @@ def check() -> type[Checks]:
 
 
 class Checks:
-    """What every operator has to pass."""
+    """Checks that every operator passes."""
 
     @staticmethod
     def close(actual: Tensor, expected: np.ndarray, tolerance: float | None = None) -> None:

@@ -77,7 +77,7 @@ def test_without_gradients(lattice, values, mode, threads):
 
 
 def test_gradients_after_a_call_without(lattice, values):
-    """What the first call keeps must not have lost the way to the features."""
+    """Results cached by the first call stay differentiable in the features."""
     feature = torch.randn(10, 3, requires_grad=True)
     at = lattice.locate(feature)
     with torch.no_grad():

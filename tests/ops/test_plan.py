@@ -112,7 +112,7 @@ def test_an_unsorted_batch_is_summed_by_vertex(case):
 
 
 def test_sorting_as_on_cuda_gives_the_same(case):
-    """What a GPU would do, on the CPU: a stable sort in place of counting."""
+    """The GPU branch, run on the CPU: a stable sort in place of counting."""
     plan = sys.modules["permutogeo.ops.plan"]
     lattice = case(3, spread=3.0).lattice
     flat = lattice.vertex.reshape(-1)

@@ -7,7 +7,7 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Noisy(Dataset):
-    """Pairs whose inputs are random anew at each access, from all three global generators."""
+    """Pairs whose inputs are drawn at each access from all three global generators."""
 
     def __init__(self, count=22):
         generator = torch.Generator().manual_seed(1)

@@ -107,7 +107,7 @@ class Browser:
         self.run(f"new Promise((done) => {wait})")
 
     def screenshot(self):
-        """What the window shows, as an array [H, W, 3]."""
+        """Screenshot of the window, an array [H, W, 3]."""
         data = self.call("Page.captureScreenshot", format="png")["data"]
         return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGB"))
 
@@ -124,7 +124,7 @@ class Browser:
         return [event["params"]["request"]["url"] for event in sent]
 
     def complaints(self):
-        """What went wrong in the page: uncaught errors, refused scripts, words on the console."""
+        """Uncaught errors, refused scripts and console messages of the page."""
         kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         found = [event for event in self.events if event.get("method") in kinds]
         # Drawing without a graphics card is slow, and the browser remarks on it.

@@ -18,7 +18,7 @@ BOXES = """[...document.querySelectorAll('canvas')].map((canvas) => {
 
 
 def canvases(browser, density=1):
-    """What each canvas shows, cut out of a picture of the window, without the rim of its focus."""
+    """Contents of each canvas, cut out of a screenshot without the focus ring."""
     browser.frame()
     window = browser.screenshot()
     boxes = np.rint(density * np.array(browser.run(BOXES))).astype(int)

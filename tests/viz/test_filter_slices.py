@@ -11,7 +11,7 @@ from permutogeo.viz.filter_slices import _slice, _stencil_lattice
 
 @pytest.mark.parametrize(("dim", "radius"), [(1, 2), (2, 2), (3, 1), (5, 1)])
 def test_points_of_the_stencil_lie_on_its_keys(dim, radius):
-    """What the pictures take for the places of the taps, the reference elevates to the offsets."""
+    """The reference elevates the positions of the taps in the picture to their offsets."""
     lattice, reach = _stencil_lattice(dim, radius)
     reference = ReferenceLattice(lattice.feature.numpy())
     nearest = reference.vertex[np.arange(lattice.num_points), reference.weight.argmax(1)]

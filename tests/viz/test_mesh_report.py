@@ -70,7 +70,7 @@ def test_titles_numbers_and_settings(trio, tmp_path):
 
 
 def test_no_error_without_a_truth(trio, tmp_path):
-    """What a filter changed is called a displacement: it may be right or wrong."""
+    """Without ground truth the color shows displacement, not error."""
     for word, other in (("error", "displacement"), ("displacement", "error")):
         texts = Reader(mesh_report(tmp_path / "a.html", trio)).texts
         assert word.capitalize() in texts and other.capitalize() not in texts

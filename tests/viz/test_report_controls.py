@@ -60,7 +60,7 @@ def test_results_with_the_same_triangles_have_a_strength(trio, make_ball):
 
 @pytest.mark.parametrize("percent", [0, 40])
 def test_strength_blends_vertices_and_errors(percent, browser, trio, tmp_path, page):
-    """What the slider shows is what a page of the blended mesh shows."""
+    """The slider shows the same picture as a page of the blended mesh."""
     browser.open(page, fragment="#error")
     clean = picture_of(browser, 1)
     set_range(browser, "strength", percent)

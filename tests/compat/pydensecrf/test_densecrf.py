@@ -91,7 +91,7 @@ def test_scratch_of_the_right_shape_is_filled(ours, theirs, energy, feature):
 
 
 def test_arguments_are_copied(ours, energy, feature):
-    """What the caller does to the arrays afterwards does not matter."""
+    """Arrays may be changed after the call: they were copied."""
     compat = -np.eye(3, dtype=F)
     image = np.random.default_rng(4).integers(0, 256, (8, 5, 3)).astype(np.uint8)
     arrays = [energy, feature, compat, image]

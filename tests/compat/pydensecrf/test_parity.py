@@ -25,7 +25,7 @@ def infer(densecrf, energy, feature, compat, steps=5, **how):
 
 
 def both(ours, theirs, *args, **kwargs):
-    """What one term gives in either package."""
+    """Message of one pairwise term, computed by either package."""
     return tuple(infer(each.densecrf, *args, **kwargs) for each in (ours, theirs))
 
 
@@ -183,7 +183,7 @@ def test_extreme_energies(size, ours, theirs):
 
 @pytest.mark.parametrize(("labels", "spread"), [(70, 1), (3, 100)])
 def test_without_the_fused_step(labels, spread, ours, theirs):
-    """Which is for few labels, and lattices with fewer vertices than points."""
+    """The fused path serves few labels and lattices with fewer vertices than points."""
     rng = np.random.default_rng(0)
     energy = rng.normal(size=(labels, 60)).astype(np.float32)
     feature = spread * rng.normal(size=(2, 60)).astype(np.float32)

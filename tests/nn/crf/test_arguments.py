@@ -1,4 +1,4 @@
-"""What the CRF refuses, in one sentence."""
+"""Errors for bad arguments of the CRF."""
 
 import pytest
 import torch
