@@ -77,7 +77,7 @@ def segment(
     pos = pixel_positions(height, width, colors).expand(images, -1, -1, -1).flatten(0, 2)
     both = torch.cat([pos, colors.flatten(0, 2)], 1)
     batch = torch.arange(images, device=colors.device).repeat_interleave(height * width)
-    crf = DenseCRF(logits.shape[1], kernels, num_steps=num_steps)
+    crf = DenseCRF(logits.shape[1], kernels, num_steps=num_steps).to(logits.device)
     with locate_bad_pixels(image=colors, unary=scores):
         labels = crf.labels(logits, [both, pos], batch if images > 1 else None)
     single = isinstance(image, np.ndarray) or image.dim() == 3

@@ -99,11 +99,14 @@ class Compatibility(Module):
 
     @property
     def is_identity(self) -> bool:
-        """Whether :meth:`attraction` is the identity; ``False`` in compiled programs, which cannot
-        depend on the value."""
+        """Whether :meth:`attraction` is known to be the identity.
+
+        ``False`` in compiled programs, which cannot depend on the value, and on a GPU, where
+        reading it would stop the stream.
+        """
         if torch.compiler.is_compiling() or self.kind != "potts" or self.learn:
             return False
-        return float(self.value) == -1
+        return self.value.device.type == "cpu" and float(self.value) == -1
 
     def matrix(self) -> Tensor:
         """The compatibility as a matrix, ``[L, L]``."""
