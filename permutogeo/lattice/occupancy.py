@@ -46,6 +46,8 @@ def warn_about_scale(lattice: Lattice, owner: Any) -> None:
     if torch.compiler.is_compiling() or lattice.device.type == "meta":
         return
     points, corners = lattice.num_points, lattice.dim + 1
+    if lattice.others is not None:  # the output points have vertices too
+        points += len(lattice.others[0])
     graphs = int(lattice.box[-1, 1]) if lattice.batch is not None else 1
     if points < _FEWEST_POINTS * graphs:
         return
