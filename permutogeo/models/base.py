@@ -208,7 +208,7 @@ def splat_mean(lattice: Lattice, x: Tensor, at: Incidence | None = None) -> Tens
     return divide_by_mass(lattice.splat(append_ones(x), at))
 
 
-def interpolate(lattice: Lattice, x: Tensor, at: Incidence | None) -> Tensor:
+def gaussian_mean_at(lattice: Lattice, x: Tensor, at: Incidence | None) -> Tensor:
     """Return values at the input points as they are, or their Gaussian mean at other points."""
     if at is None:
         return x

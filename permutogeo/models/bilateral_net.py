@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
 from permutogeo.checks import check_integer, fail
-from permutogeo.models.base import Batches, Features, Lattices, PointModel, interpolate
+from permutogeo.models.base import Batches, Features, Lattices, PointModel, gaussian_mean_at
 from permutogeo.nn import BilateralConv
 from permutogeo.weights.pretrained import Pretrained
 
@@ -142,7 +142,7 @@ class BilateralNet(Pretrained, PointModel):
         for conv, lin, norm in zip(self.convs, self.lins, self.norms, strict=True):
             x = norm(conv(x, None, None, shared) + lin(x)).relu()
             outs.append(x)
-        out = interpolate(shared, torch.cat(outs, 1), at)
+        out = gaussian_mean_at(shared, torch.cat(outs, 1), at)
         return self.predict(torch.nn.functional.dropout(out, self.dropout, self.training))
 
     def _options(self) -> dict[str, Any]:

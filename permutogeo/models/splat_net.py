@@ -17,7 +17,7 @@ from permutogeo.models.base import (
     Features,
     Lattices,
     PointModel,
-    interpolate,
+    gaussian_mean_at,
     readout,
 )
 from permutogeo.nn import BilateralConv
@@ -131,7 +131,7 @@ class SplatNet(PointModel):
             x = self.norms[i + 1](lin(torch.cat([x, *sides], 1))).relu()
             outs.append(x)
         out = torch.cat(outs, 1)
-        out = readout(out, graphs) if self.task == "graph" else interpolate(first, out, at)
+        out = readout(out, graphs) if self.task == "graph" else gaussian_mean_at(first, out, at)
         return self.predict(torch.nn.functional.dropout(out, self.dropout, self.training))
 
     def _options(self) -> dict[str, Any]:
