@@ -7,12 +7,14 @@ from permutogeo.datasets.denoising_pairs import DenoisingPairs
 from permutogeo.datasets.labeled_meshes import LabeledMeshes
 from permutogeo.datasets.mesh_folder import MeshFolder
 from permutogeo.datasets.minc import MINC
+from permutogeo.datasets.model_net10 import ModelNet10
 from permutogeo.datasets.nyu_depth import NYUDepth
 from permutogeo.datasets.open_meshes import OpenMeshes
 from permutogeo.datasets.part_meshes import PartMeshes
 from permutogeo.datasets.princeton_shapes import PrincetonShapes
 from permutogeo.datasets.sharp_shapes import SharpShapes
 from permutogeo.datasets.sparse_mnist import SparseMNIST
+from permutogeo.datasets.street_scenes import StreetScenes
 from permutogeo.datasets.synthetic.procedural_body import procedural_body
 from permutogeo.datasets.tiles import Tiles
 from permutogeo.datasets.voc2012 import VOC2012
@@ -26,12 +28,14 @@ __all__ = [
     "DenoisingPairs",
     "LabeledMeshes",
     "MeshFolder",
+    "ModelNet10",
     "NYUDepth",
     "OpenMeshes",
     "PartMeshes",
     "PrincetonShapes",
     "SharpShapes",
     "SparseMNIST",
+    "StreetScenes",
     "Tiles",
     "procedural_body",
 ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         transforms,
         viz,
     )
-    from permutogeo.lattice import Incidence, Lattice
+    from permutogeo.lattice import Incidence, Lattice, ScaleWarning, suggest_scale
     from permutogeo.lattice.warmup import warmup
     from permutogeo.ops.stencils import stencil
     from permutogeo.runtime.memory import get_workspace, set_workspace
@@ -39,9 +39,11 @@ if TYPE_CHECKING:
 _NAMES = {
     "Incidence": "permutogeo.lattice",
     "Lattice": "permutogeo.lattice",
+    "ScaleWarning": "permutogeo.lattice",
     "get_workspace": "permutogeo.runtime.memory",
     "set_workspace": "permutogeo.runtime.memory",
     "stencil": "permutogeo.ops.stencils",
+    "suggest_scale": "permutogeo.lattice",
     "warmup": "permutogeo.lattice.warmup",
 }
 _MODULES = (
@@ -62,6 +64,7 @@ _MODULES = (
 __all__ = [
     "Incidence",
     "Lattice",
+    "ScaleWarning",
     "__version__",
     "compat",
     "data",
@@ -75,6 +78,7 @@ __all__ = [
     "ops",
     "set_workspace",
     "stencil",
+    "suggest_scale",
     "train",
     "transforms",
     "viz",

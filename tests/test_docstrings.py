@@ -34,13 +34,24 @@ def test_the_public_modules_have_examples():
     assert {f"permutogeo.{name}" for name in names} <= set(MODULES)
 
 
-def test_readme():
-    """The code of the README runs as it stands, from top to bottom."""
-    readme = Path(__file__).parent.parent / "README.md"
-    blocks = re.findall(r"```python\n(.*?)```", readme.read_text(), re.DOTALL)
+def run_blocks(page):
+    """Run the Python code of a page as it stands, from top to bottom; return its names."""
+    text = (Path(__file__).parent.parent / page).read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(blocks) >= 3
     names: dict = {}
     for block in blocks:
         exec(block, names)
+    return names
+
+
+def test_readme():
+    names = run_blocks("README.md")
     assert names["y"].shape == (10_000, 16)
     assert names["smooth"].shape == names["image"].shape
+
+
+def test_page_on_models(capsys):
+    names = run_blocks("docs/models.md")
+    assert names["at_others"].shape == (50, 4) and names["graphs"].shape == (2, 32)
+    assert "points_per_vertex=3" in capsys.readouterr().out

@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 from permutogeo.data import convert
 from permutogeo.data.fields import Fields, as_array, from_data, pad_to_3d, to_data, unit_colors
 from permutogeo.data.files import read_file, replacing, suffix_of
+from permutogeo.data.formats.kitti import read_kitti
 from permutogeo.data.formats.npy import array_to_fields, read_npy, read_npz, write_npy, write_npz
 from permutogeo.data.formats.obj import read_obj, write_obj
 from permutogeo.data.formats.off import read_off, write_off
@@ -28,6 +29,7 @@ READERS: dict[str, Callable[[Path], Fields]] = {
     ".obj": read_obj,
     ".off": read_off,
     ".pcd": read_pcd,
+    ".bin": read_kitti,
     ".npy": read_npy,
     ".npz": read_npz,
     **dict.fromkeys(EXTRA_ATTRIBUTE, read_xyz),

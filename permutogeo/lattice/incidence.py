@@ -53,13 +53,25 @@ class Incidence:
             None, "values", values, device=self.weight.device, rows=self.num_vertices, of="vertices"
         )
         dtype = working_dtype(values)
-        weight, rows = self.weight.to(dtype), values.to(dtype)
-        if not self.complete:
-            rows = torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
-        plan: tuple = (None, None, None)
-        if torch.is_grad_enabled() and (values.requires_grad or weight.requires_grad):
-            plan = self.splat_plan(sort=self._record_use())  # for the splat of the backward pass
+        weight, rows = self.weight.to(dtype), self._padded(values.to(dtype))
+        plan = self._plan_of_backward(values, weight)
         return ops.slice(rows, weight, self._index(), *plan).to(values.dtype)
+
+    def dot(self, x: Tensor, values: Tensor) -> Tensor:
+        """Return the inner products of values at points ``[N, C]`` with the values at each of their
+        vertices ``[M, C]``, ``[N, k]``; 0 where a vertex is absent. The weights play no part."""
+        device, channels = self.weight.device, x.shape[1]
+        check_matrix(None, "x", x, device=device, rows=self.num_points)
+        check_matrix(
+            *(None, "values", values),
+            device=device,
+            rows=self.num_vertices,
+            channels=channels,
+            of="vertices",
+        )
+        dtype = torch.promote_types(working_dtype(x), working_dtype(values))
+        plan = self._plan_of_backward(x, values)
+        return ops.dot(x.to(dtype), self._padded(values.to(dtype)), self._index(), *plan)
 
     def with_weight(self, weight: Tensor) -> Incidence:
         """Return the same corners with other weights ``[N, k]``; caches are shared."""
@@ -111,6 +123,18 @@ class Incidence:
     def cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return the entry ``name`` of the cache, computed on first use."""
         return cached(self._cache, name, make)
+
+    def _padded(self, values: Tensor) -> Tensor:
+        """Append the row of zeros that absent corners read."""
+        if self.complete:
+            return values
+        return torch.cat([values, values.new_zeros(1, values.shape[1])])
+
+    def _plan_of_backward(self, *tensors: Tensor) -> tuple:
+        """Return the plan of the splat in a backward pass, if there will be one."""
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            return self.splat_plan(sort=self._record_use())
+        return None, None, None
 
     def _rows(self) -> int:
         """Rows of values in kernels: one more, of zeros, where corners are absent."""

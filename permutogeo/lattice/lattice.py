@@ -22,6 +22,7 @@ from permutogeo.checks import (
 from permutogeo.lattice.caching import TensorCacheMixin
 from permutogeo.lattice.coarsening import midpoints
 from permutogeo.lattice.incidence import Incidence, check_incidence
+from permutogeo.lattice.occupancy import describe
 from permutogeo.lattice.precision import working_dtype
 from permutogeo.ops import boxes, stencils
 from permutogeo.ops.build import grid_extent
@@ -49,7 +50,7 @@ class Lattice(TensorCacheMixin):
         >>> feature = torch.tensor([[0.0, 0.0], [0.3, 0.1], [5.0, 5.0]])
         >>> lattice = Lattice.build(feature)
         >>> lattice
-        Lattice(dim=2, num_points=3, num_vertices=7)
+        Lattice(dim=2, num_points=3, num_vertices=7, points_per_vertex=0.43, occupied_neighbors=38%)
         >>> lattice.slice(lattice.blur(lattice.splat(torch.ones(3, 1)))).shape
         torch.Size([3, 1])
     """
@@ -334,8 +335,8 @@ class Lattice(TensorCacheMixin):
         )
 
     def __repr__(self) -> str:
-        names = ("dim", "num_points", "num_vertices")
-        parts = [f"{name}={getattr(self, name)}" for name in names]
+        parts = [f"{name}={getattr(self, name)}" for name in ("dim", "num_points", "num_vertices")]
+        parts += describe(self)
         if self.batch is not None and self.device.type != "meta":
             parts.append(f"num_graphs={int(self.box[-1, 1])}")
         if self.taps != GAUSSIAN_TAPS:

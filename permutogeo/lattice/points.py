@@ -18,6 +18,7 @@ from permutogeo.checks import (
 )
 from permutogeo.lattice.incidence import Incidence, check_incidence
 from permutogeo.lattice.lattice import Lattice
+from permutogeo.lattice.occupancy import warn_about_scale
 from permutogeo.lattice.precision import working_dtype
 
 Pair = tuple[Tensor, Tensor]
@@ -52,7 +53,10 @@ def resolve_lattice(
     """
     if layer is not None:
         feature = scale_features(layer, feature, lattice, scale)
-    return prefix_errors(layer, _resolve, feature, batch, lattice)
+    found = prefix_errors(layer, _resolve, feature, batch, lattice)
+    if layer is not None and lattice is None:
+        warn_about_scale(found[0], layer)
+    return found
 
 
 def scale_features(

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch_geometric.nn import MLP, Linear, global_max_pool, global_mean_pool
 
-from permutogeo.checks import check_integer, check_matrix, check_parameters
-from permutogeo.lattice import Lattice
+from permutogeo.checks import check_integer, check_matrix, check_parameters, fail
+from permutogeo.lattice import Incidence, Lattice, suggest_scale
 from permutogeo.lattice.normalization import append_ones, divide_by_mass
-from permutogeo.lattice.points import resolve_lattice
-from permutogeo.nn import LatticeConv, LatticeNorm
+from permutogeo.lattice.points import LatticeAndOutput, resolve_lattice
+from permutogeo.nn import LatticeAttention, LatticeConv, LatticeNorm
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Features = Tensor | tuple[Tensor, Tensor] | None
+Batches = Tensor | tuple[Tensor, Tensor] | None
+Lattices = Lattice | tuple[Lattice, Incidence] | None
+TASKS = ("point", "graph")
 
 
 class PointModel(torch.nn.Module):
-    """Base class of the models with a prediction for each point or graph."""
+    """Base class of the models with a prediction for each point or graph.
+
+    Args:
+        scale: Factor on the features, such as :func:`permutogeo.suggest_scale` returns.
+    """
 
     def __init__(
-        self, in_channels: int, hidden_channels: int, out_channels: int, dim: int, num_layers: int
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        out_channels: int,
+        dim: int,
+        num_layers: int,
+        scale: float = 1.0,
     ):
         super().__init__()
         if in_channels != -1:
@@ -29,11 +48,54 @@ class PointModel(torch.nn.Module):
         check_integer(self, "out_channels", out_channels)
         check_integer(self, "dim", dim)
         check_integer(self, "num_layers", num_layers)
+        if not 0 < scale < float("inf"):
+            fail(self, f"Expected a positive 'scale' (got {scale})")
         self.in_channels = in_channels
         self.hidden_channels: int | tuple[int, ...] = hidden_channels
         self.out_channels = out_channels
         self.dim = dim
         self.num_layers = num_layers
+        self.scale = float(scale)
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Any,
+        hidden_channels: int = 32,
+        out_channels: int | None = None,
+        *,
+        points_per_vertex: float = 3.0,
+        **options: Any,
+    ) -> Self:
+        """Return a model for a dataset: sizes and task from its first item, the scale of the
+        features from a sample.
+
+        Args:
+            data: PyG data, a dataset or a list of data, with ``x``, ``feature`` or ``pos``, and
+                ``y``. Labels of each point give a point task, others a graph task.
+            hidden_channels: Size of each hidden sample.
+            out_channels: Size of each output sample; by default the number of classes, or the
+                columns of a floating-point ``y``.
+            points_per_vertex: See :func:`permutogeo.suggest_scale`.
+            options: Further arguments of the model.
+        """
+        items = [data] if hasattr(data, "num_nodes") else data
+        first = items[0]
+        feature = first.pos if getattr(first, "feature", None) is None else first.feature
+        if not isinstance(getattr(first, "x", None), Tensor) or not isinstance(feature, Tensor):
+            raise ValueError(
+                f"{cls.__name__}: Expected data with 'x' and 'feature' or 'pos' (got {first})"
+            )
+        y = getattr(first, "y", None)
+        if out_channels is None:
+            if not isinstance(y, Tensor):
+                raise ValueError(f"{cls.__name__}: Expected 'out_channels', or data with 'y'")
+            out_channels = _num_outputs(data, items, y)
+        if isinstance(y, Tensor) and len(y) != first.num_nodes:
+            options.setdefault("task", "graph")
+        scale = suggest_scale(items, points_per_vertex)
+        sizes = (first.x.shape[1], hidden_channels, out_channels)
+        return cls(*sizes, dim=feature.shape[1], scale=scale, **options)
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
@@ -43,27 +105,31 @@ class PointModel(torch.nn.Module):
             for layer in layers:
                 layer.reset_parameters()
 
-    def build_lattice(
+    def resolve(
         self,
         x: Tensor,
-        feature: Tensor,
-        batch: Tensor | None,
-        scale: Callable[[Tensor], Tensor] | None = None,
-    ) -> Lattice:
-        """Check the arguments of a call and return the lattice over its points."""
-        lattice, _ = resolve_lattice(feature, batch, layer=self, scale=scale)
+        feature: Features,
+        batch: Batches = None,
+        lattice: Lattices = None,
+        factor: float = 1.0,
+    ) -> LatticeAndOutput:
+        """Check the arguments of a call and return the lattice over its points, and the incidence
+        of its output points or ``None`` where these are the input points.
+
+        Args:
+            factor: Further factor on the features.
+        """
+        total = self.scale * factor
+        scale = None if total == 1 else partial(torch.mul, other=total)
+        found, at = resolve_lattice(feature, batch, lattice, layer=self, scale=scale)
         channels = self.in_channels
-        check_matrix(
-            self,
-            "x",
-            x,
-            device=lattice.device,
-            rows=lattice.num_points,
-            channels=channels,
-        )
+        rows = found.num_points
+        check_matrix(self, "x", x, device=found.device, rows=rows, channels=channels)
         if channels != -1:
             check_parameters(self, x)
-        return lattice
+        if at is not None and getattr(self, "task", "point") == "graph":
+            fail(self, "Expected no output points with task='graph' (got a pair)")
+        return found, at
 
     def _options(self) -> dict[str, Any]:
         """Return the options that the representation shows beside the sizes."""
@@ -71,6 +137,8 @@ class PointModel(torch.nn.Module):
 
     def __repr__(self) -> str:
         options = {"dim": self.dim, "num_layers": self.num_layers, **self._options()}
+        if self.scale != 1:
+            options["scale"] = round(self.scale, 4)
         shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
         sizes = f"{self.in_channels}, {self.hidden_channels}, {self.out_channels}"
         return f"{type(self).__name__}({sizes}, {shown})"
@@ -99,6 +167,65 @@ class LatticeBlock(torch.nn.Module):
         return values
 
 
-def splat_mean(lattice: Lattice, x: Tensor) -> Tensor:
+class AttentionBlock(torch.nn.Module):
+    """Lattice attention and an MLP, each residual after a norm, ``num_layers`` times."""
+
+    #: Channels of a head.
+    head_channels = 16
+
+    def __init__(self, in_channels: int, out_channels: int, dim: int, num_layers: int):
+        super().__init__()
+        heads = max(1, out_channels // self.head_channels)
+        while out_channels % heads:
+            heads -= 1
+        self.lin = Linear(in_channels, out_channels)
+        self.attentions = torch.nn.ModuleList(
+            LatticeAttention(out_channels, out_channels, dim, heads) for _ in range(num_layers)
+        )
+        self.mlps = torch.nn.ModuleList(
+            MLP([out_channels, 2 * out_channels, out_channels], act="gelu", norm=None)
+            for _ in range(num_layers)
+        )
+        self.norms = torch.nn.ModuleList(
+            LatticeNorm(out_channels, dim) for _ in range(2 * num_layers)
+        )
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters."""
+        for layer in [self.lin, *self.attentions, *self.mlps, *self.norms]:
+            layer.reset_parameters()
+
+    def forward(self, values: Tensor, lattice: Lattice) -> Tensor:
+        values = self.lin(values)
+        for i, (attention, mlp) in enumerate(zip(self.attentions, self.mlps, strict=True)):
+            values = values + attention(self.norms[2 * i](values, lattice), lattice)
+            values = values + mlp(self.norms[2 * i + 1](values, lattice))
+        return values
+
+
+def splat_mean(lattice: Lattice, x: Tensor, at: Incidence | None = None) -> Tensor:
     """Splat and divide by the mass: the weighted mean of the points at each vertex."""
-    return divide_by_mass(lattice.splat(append_ones(x)))
+    return divide_by_mass(lattice.splat(append_ones(x), at))
+
+
+def gaussian_mean_at(lattice: Lattice, x: Tensor, at: Incidence | None) -> Tensor:
+    """Return values at the input points as they are, or their Gaussian mean at other points."""
+    if at is None:
+        return x
+    return divide_by_mass(lattice.slice(lattice.blur(lattice.splat(append_ones(x))), at))
+
+
+def readout(values: Tensor, graph: Tensor | None, size: int | None = None) -> Tensor:
+    """Return mean and maximum over each graph, ``[B, 2 C]``."""
+    if graph is None:
+        graph = torch.zeros(len(values), dtype=torch.int64, device=values.device)
+    pools = (global_mean_pool, global_max_pool)
+    return torch.cat([pool(values, graph, size) for pool in pools], 1)
+
+
+def _num_outputs(data: Any, items: Any, y: Tensor) -> int:
+    """Return the number of classes of a dataset, or the columns of its targets."""
+    if y.is_floating_point():
+        return 1 if y.dim() < 2 else y.shape[1]
+    known = getattr(data, "num_classes", None)
+    return known or 1 + max(int(item.y.max()) for item in items)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
 from permutogeo.checks import check_integer, fail
-from permutogeo.models.base import PointModel
+from permutogeo.models.base import Batches, Features, Lattices, PointModel, gaussian_mean_at
 from permutogeo.nn import BilateralConv
 from permutogeo.weights.pretrained import Pretrained
 
@@ -45,12 +45,13 @@ class BilateralNet(Pretrained, PointModel):
         plain: If ``True``, there are no linear layers and norms.
         filler: Standard deviation of normally distributed initial filters of a plain network,
             instead of ``init``; 0.001 in the authors' code.
+        scale: Factor on the features; :meth:`from_data` chooses it.
 
     Shapes:
         - x: :math:`(N, C_{in})`
-        - feature: :math:`(N, d)`
-        - batch: :math:`(N)` int64
-        - output: :math:`(N, C_{out})`
+        - feature: :math:`(N, d)`, or :math:`((N, d), (N', d))` for other output points
+        - batch: :math:`(N)`, or :math:`((N), (N'))` int64
+        - output: :math:`(N, C_{out})`, or :math:`(N', C_{out})`
 
     Example:
 
@@ -65,7 +66,7 @@ class BilateralNet(Pretrained, PointModel):
     pretrained: ClassVar = {"tiles": "tiles"}
     _arguments = (
         "in_channels", "hidden_channels", "out_channels", "dim", "num_layers", "radius",
-        "normalize", "init", "plain",
+        "normalize", "init", "plain", "scale",
     )  # fmt: skip
     predict: Linear | None
 
@@ -82,9 +83,10 @@ class BilateralNet(Pretrained, PointModel):
         dropout: float = 0.0,
         plain: bool = False,
         filler: float | None = None,
+        scale: float = 1.0,
     ):
         widths = _sizes(hidden_channels, num_layers - plain)
-        super().__init__(in_channels, max(widths, default=1), out_channels, dim, num_layers)
+        super().__init__(in_channels, max(widths, default=1), out_channels, dim, num_layers, scale)
         if len(widths) != num_layers - plain:
             expected = f"'hidden_channels' of {num_layers - plain} sizes, one for each hidden layer"
             fail(self, f"Expected {expected} (got {widths})")
@@ -118,25 +120,30 @@ class BilateralNet(Pretrained, PointModel):
                 assert isinstance(conv, BilateralConv) and conv.filter_weight is not None
                 torch.nn.init.normal_(conv.filter_weight, std=self.filler)
 
-    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, feature: Features, batch: Batches = None, lattice: Lattices = None
+    ) -> Tensor:
         """Predict at each point.
 
         Args:
-            x: Values at the points.
-            feature: Features of the points, divided by their bandwidths.
+            x: Values at the input points.
+            feature: Features of the points, divided by their bandwidths; a pair for input and
+                output points; may be ``None`` if ``lattice`` is given.
             batch: Graph of each point. Points of different graphs do not interact.
+            lattice: The lattice over the scaled features, or the result of
+                ``Lattice.build_bipartite``, if it was built before.
         """
-        lattice = self.build_lattice(x, feature, batch)
+        shared, at = self.resolve(x, feature, batch, lattice)
         if self.predict is None:
             for conv in self.convs[:-1]:
-                x = conv(x, feature, batch, lattice).relu()
-            return self.convs[-1](x, feature, batch, lattice)
+                x = conv(x, None, None, shared).relu()
+            return self.convs[-1](x, None, None, shared if at is None else (shared, at))
         outs = []
         for conv, lin, norm in zip(self.convs, self.lins, self.norms, strict=True):
-            x = norm(conv(x, feature, batch, lattice) + lin(x)).relu()
+            x = norm(conv(x, None, None, shared) + lin(x)).relu()
             outs.append(x)
-        x = torch.nn.functional.dropout(torch.cat(outs, 1), self.dropout, self.training)
-        return self.predict(x)
+        out = gaussian_mean_at(shared, torch.cat(outs, 1), at)
+        return self.predict(torch.nn.functional.dropout(out, self.dropout, self.training))
 
     def _options(self) -> dict[str, Any]:
         return {"radius": self.radius, **({"plain": True} if self.plain else {})}

@@ -100,7 +100,7 @@ class LatticeCNet(Pretrained, PointModel):
             feature: Features of the points, divided by their bandwidths, in [0, extent].
             batch: Graph of each point. Points of different graphs do not interact.
         """
-        lattice = self.build_lattice(x, feature, batch)
+        lattice, _ = self.resolve(x, feature, batch)
         values = splat_mean(lattice, x)
         for level, block in enumerate(self.blocks):
             if level > 0:

@@ -1,4 +1,4 @@
-"""U-Net on the lattice."""
+"""U-Nets on the lattice."""
 
 from __future__ import annotations
 
@@ -6,12 +6,26 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import MLP, global_max_pool, global_mean_pool
+from torch_geometric.nn import MLP
 
 from permutogeo.checks import check_choice, check_integer
-from permutogeo.lattice import Lattice
-from permutogeo.models.base import LatticeBlock, PointModel, splat_mean
-from permutogeo.nn import LatticePool, LatticeUnpool
+from permutogeo.lattice import Incidence, Lattice
+from permutogeo.models.base import (
+    TASKS,
+    AttentionBlock,
+    Batches,
+    Features,
+    LatticeBlock,
+    Lattices,
+    PointModel,
+    readout,
+    splat_mean,
+)
+from permutogeo.nn import LatticePool, LatticeSlice, LatticeUnpool, PointNetSplat
+
+BLOCKS = {"conv": LatticeBlock, "attention": AttentionBlock}
+# Channels double at each level up to this factor, so that deep networks stay small.
+WIDEST = 4
 
 
 class LatticeUNet(PointModel):
@@ -20,7 +34,7 @@ class LatticeUNet(PointModel):
 
     An MLP lifts the values at the points. They are splatted (each vertex takes the weighted mean of
     its points), convolved, and pooled to lattices of half, a quarter, … of the resolution with
-    twice, four times, … the channels. With ``task="point"``, values are unpooled level by level
+    twice and four times the channels. With ``task="point"``, values are unpooled level by level
     with skip connections and sliced, and an MLP predicts from them and the lifted values. With
     ``task="graph"``, an MLP predicts from the mean and maximum of each level over a graph.
 
@@ -29,17 +43,24 @@ class LatticeUNet(PointModel):
         hidden_channels: Size of each hidden sample on the finest level.
         out_channels: Size of each output sample.
         dim: Feature dimension :math:`d`.
-        num_layers: Number of convolutions on each level of the encoder and of the decoder.
+        num_layers: Number of blocks on each level of the encoder and of the decoder.
         depth: Number of poolings.
         task: ``"point"`` or ``"graph"``.
         pool: Pooling, see :class:`permutogeo.nn.LatticePool`.
         dropout: Dropout probability before the prediction.
+        block: ``"conv"`` or ``"attention"``.
+        splat: ``"mean"``, or ``"pointnet"`` for a :class:`permutogeo.nn.PointNetSplat`.
+        slice: ``"linear"``, or ``"learned"`` for a :class:`permutogeo.nn.LatticeSlice`.
+        context: If ``True``, each point also sees the mean and maximum of the coarsest level over
+            its graph.
+        scale: Factor on the features; :meth:`from_data` chooses it.
 
     Shapes:
         - x: :math:`(N, C_{in})`
-        - feature: :math:`(N, d)`
-        - batch: :math:`(N)` int64
-        - output: :math:`(N, C_{out})`, or :math:`(B, C_{out})` with ``task="graph"``
+        - feature: :math:`(N, d)`, or :math:`((N, d), (N', d))` for other output points
+        - batch: :math:`(N)`, or :math:`((N), (N'))` int64
+        - output: :math:`(N, C_{out})`, :math:`(N', C_{out})`, or :math:`(B, C_{out})` with
+          ``task="graph"``
 
     Example:
 
@@ -62,64 +83,117 @@ class LatticeUNet(PointModel):
         task: str = "point",
         pool: str = "max",
         dropout: float = 0.0,
+        block: str = "conv",
+        splat: str = "mean",
+        slice: str = "linear",
+        context: bool = False,
+        scale: float = 1.0,
     ):
-        super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers)
+        super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers, scale)
         check_integer(self, "depth", depth, 0)
-        check_choice(self, "task", task, ("point", "graph"))
-        self.depth = depth
-        self.task = task
-        width = [hidden_channels * 2**level for level in range(depth + 1)]
-        lifted = 2 * hidden_channels
-        single = {"allow_single_element": True}
+        check_choice(self, "task", task, TASKS)
+        check_choice(self, "block", block, tuple(BLOCKS))
+        check_choice(self, "splat", splat, ("mean", "pointnet"))
+        check_choice(self, "slice", slice, ("linear", "learned"))
+        self.depth, self.task, self.block = depth, task, block
+        self.splat, self.slice, self.context = splat, slice, context
+        self.width = [hidden_channels * min(2**level, WIDEST) for level in range(depth + 1)]
+        lifted, single = 2 * hidden_channels, {"allow_single_element": True}
         self.lift = MLP([in_channels, *[hidden_channels] * 2], norm_kwargs=single, plain_last=False)
+        self._add_levels(pool)
+        if splat == "pointnet":
+            self.embed = PointNetSplat(hidden_channels, hidden_channels, dim)
+        if slice == "learned" and task == "point":
+            self.read = LatticeSlice(hidden_channels, dim)
+        seen = 2 * self.width[-1] if context else 0
+        size = lifted + seen if task == "point" else 2 * sum(self.width)
+        self.predict = MLP([size, lifted, out_channels], dropout=dropout, norm_kwargs=single)
+        self.reset_parameters()
+
+    def _add_levels(self, pool: str) -> None:
+        """Add encoder, pooling and, for point tasks, decoder of each level."""
+        width, dim, layers, make = self.width, self.dim, self.num_layers, BLOCKS[self.block]
         self.downs = torch.nn.ModuleList(
-            LatticeBlock(width[max(level - 1, 0)], width[level], dim, num_layers)
-            for level in range(depth + 1)
+            make(width[max(level - 1, 0)], width[level], dim, layers)
+            for level in range(self.depth + 1)
         )
         self.pools = torch.nn.ModuleList(LatticePool(c, c, dim, pool) for c in width[:-1])
-        steps = range(depth) if task == "point" else range(0)
+        steps = range(self.depth) if self.task == "point" else range(0)
         self.unpools = torch.nn.ModuleList(
             LatticeUnpool(width[i + 1], width[i + 1], dim) for i in steps
         )
         self.ups = torch.nn.ModuleList(
-            LatticeBlock(width[i] + width[i + 1], width[i], dim, num_layers) for i in steps
+            make(width[i] + width[i + 1], width[i], dim, layers) for i in steps
         )
-        read = lifted if task == "point" else 2 * sum(width)
-        self.predict = MLP([read, lifted, out_channels], dropout=dropout, norm_kwargs=single)
-        self.reset_parameters()
 
-    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, feature: Features, batch: Batches = None, lattice: Lattices = None
+    ) -> Tensor:
         """Predict at each point, or for each graph.
 
         Args:
-            x: Values at the points.
-            feature: Features of the points, divided by their bandwidths.
+            x: Values at the input points.
+            feature: Features of the points, divided by their bandwidths; a pair for input and
+                output points; may be ``None`` if ``lattice`` is given.
             batch: Graph of each point. Points of different graphs do not interact.
+            lattice: The lattice over the scaled features, or the result of
+                ``Lattice.build_bipartite``, if it was built before.
         """
-        lattice = self.build_lattice(x, feature, batch)
-        x = self.lift(x)
-        levels, maps = [(splat_mean(lattice, x), lattice)], []
+        finest, at = self.resolve(x, feature, batch, lattice)
+        lifted = self.lift(x)
+        start = self.embed(lifted, finest) if self.splat == "pointnet" else None
+        levels, maps = self._encode(splat_mean(finest, lifted) if start is None else start, finest)
+        if self.task == "graph":
+            return self.predict(
+                torch.cat([readout(values, each.vertex_batch) for values, each in levels], 1)
+            )
+        bottom, coarse = levels[-1]
+        values = self._decode(levels, maps)
+        learned = self.slice == "learned"
+        out = self.read(values, finest, at) if learned else finest.slice(values, at)
+        own = lifted if at is None else finest.slice(splat_mean(finest, lifted), at)
+        parts = [out, own]
+        if self.context:
+            parts.append(self._context(bottom, coarse, finest, at))
+        return self.predict(torch.cat(parts, 1))
+
+    def _encode(self, values: Tensor, lattice: Lattice) -> tuple[list, list]:
+        """Return values and lattice of each level, and the maps between the levels."""
+        levels, maps = [(values, lattice)], []
         for level, block in enumerate(self.downs):
-            values, lattice = levels[-1]
             if level > 0:
-                values, lattice, at = self.pools[level - 1](values, lattice)
+                values, lattice, at = self.pools[level - 1](*levels[-1])
                 maps.append(at)
                 levels.append((values, lattice))
-            levels[-1] = (block(values, lattice), lattice)
-        if self.task == "graph":
-            return self.predict(torch.cat([_readout(*level) for level in levels], 1))
-        values, coarse = levels.pop()
+            levels[-1] = (block(*levels[-1]), lattice)
+        return levels, maps
+
+    def _decode(self, levels: list, maps: list) -> Tensor:
+        """Return values at the vertices of the finest level."""
+        values, coarse = levels[-1]
         for level in reversed(range(self.depth)):
-            skip, lattice = levels.pop()
+            skip, lattice = levels[level]
             values = self.unpools[level](values, lattice, coarse, maps[level], skip)
             values, coarse = self.ups[level](values, lattice), lattice
-        return self.predict(torch.cat([coarse.slice(values), x], 1))
+        return values
+
+    def _context(
+        self, values: Tensor, coarse: Lattice, finest: Lattice, at: Incidence | None
+    ) -> Tensor:
+        """Return mean and maximum of the coarsest level over the graph of each output point."""
+        batch = finest.batch
+        if at is not None:
+            batch = None if finest.others is None else finest.others[1]
+        points = finest.num_points if at is None else at.num_points
+        seen = readout(values, coarse.vertex_batch)
+        if batch is None:
+            batch = torch.zeros(points, dtype=torch.int64, device=values.device)
+        return seen[batch]
 
     def _options(self) -> dict[str, Any]:
-        return {"depth": self.depth, "task": self.task}
-
-
-def _readout(values: Tensor, lattice: Lattice) -> Tensor:
-    """Return mean and maximum over the vertices of each graph, ``[B, 2 C]``."""
-    graph = lattice.vertex_batch
-    return torch.cat([global_mean_pool(values, graph), global_max_pool(values, graph)], 1)
+        options: dict[str, Any] = {"depth": self.depth, "task": self.task}
+        defaults = {"block": "conv", "splat": "mean", "slice": "linear", "context": False}
+        for name, default in defaults.items():
+            if getattr(self, name) != default:
+                options[name] = getattr(self, name)
+        return options

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
-from permutogeo.checks import fail
-from permutogeo.models.base import PointModel
+from permutogeo.checks import check_choice, fail
+from permutogeo.lattice import Lattice
+from permutogeo.models.base import (
+    TASKS,
+    Batches,
+    Features,
+    Lattices,
+    PointModel,
+    gaussian_mean_at,
+    readout,
+)
 from permutogeo.nn import BilateralConv
 
 
@@ -26,7 +34,9 @@ class SplatNet(PointModel):
         \textrm{BilateralConv}_{s_S}(\mathbf{X}^{(l)}) \right] \mathbf{W}^{(l)} \right) \right)
 
     where the scale :math:`s` multiplies the features, so that a small :math:`s` means a large
-    neighborhood. A linear layer on the concatenated outputs of all layers predicts at each point.
+    neighborhood. A linear layer on the concatenated outputs of all layers predicts at each point;
+    with ``task="graph"``, on their mean and maximum over each graph. At other output points, the
+    concatenated outputs are interpolated by a Gaussian of the first scale.
 
     Args:
         in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
@@ -39,12 +49,15 @@ class SplatNet(PointModel):
         normalize: Normalization, see :class:`permutogeo.nn.BilateralConv`.
         init: Initialization, see :class:`permutogeo.nn.BilateralConv`.
         dropout: Dropout probability before the prediction.
+        task: ``"point"`` or ``"graph"``.
+        scale: Factor on the features; :meth:`from_data` chooses it.
 
     Shapes:
         - x: :math:`(N, C_{in})`
-        - feature: :math:`(N, d)`
-        - batch: :math:`(N)` int64
-        - output: :math:`(N, C_{out})`
+        - feature: :math:`(N, d)`, or :math:`((N, d), (N', d))` for other output points
+        - batch: :math:`(N)`, or :math:`((N), (N'))` int64
+        - output: :math:`(N, C_{out})`, :math:`(N', C_{out})`, or :math:`(B, C_{out})` with
+          ``task="graph"``
 
     Example:
 
@@ -65,8 +78,12 @@ class SplatNet(PointModel):
         normalize: str | None = "after",
         init: str = "gaussian",
         dropout: float = 0.0,
+        task: str = "point",
+        scale: float = 1.0,
     ):
-        super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers)
+        super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers, scale)
+        check_choice(self, "task", task, TASKS)
+        self.task = task
         if not scales or not all(0 < scale < float("inf") for scale in scales):
             fail(self, f"Expected 'scales' of positive numbers (got {scales!r})")
         self.scales = tuple(float(scale) for scale in scales)
@@ -83,32 +100,40 @@ class SplatNet(PointModel):
         self.norms = torch.nn.ModuleList(
             BatchNorm(width, allow_single_element=True) for _ in range(num_layers + 1)
         )
-        self.predict = Linear((num_layers + 1) * width, out_channels)
+        read = (num_layers + 1) * width * (1 if task == "point" else 2)
+        self.predict = Linear(read, out_channels)
         self.reset_parameters()
 
-    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
-        """Predict at each point.
+    def forward(
+        self, x: Tensor, feature: Features, batch: Batches = None, lattice: Lattices = None
+    ) -> Tensor:
+        """Predict at each point, or for each graph.
 
         Args:
-            x: Values at the points.
-            feature: Features of the points, divided by their bandwidths.
+            x: Values at the input points.
+            feature: Features of the points, divided by their bandwidths; a pair for input and
+                output points.
             batch: Graph of each point. Points of different graphs do not interact.
+            lattice: The lattice of the first of ``scales``, or the result of
+                ``Lattice.build_bipartite``, if it was built before; the other scales are built
+                from its features.
         """
-        lattices = [
-            self.build_lattice(x, feature, batch, partial(torch.mul, other=scale))
-            for scale in self.scales
+        first, at = self.resolve(x, feature, batch, lattice, self.scales[0])
+        own, graphs = first.feature, first.batch
+        lattices = [first] + [
+            Lattice.build(own * (scale / self.scales[0]), graphs) for scale in self.scales[1:]
         ]
         x = self.norms[0](self.lift(x)).relu()
         outs = [x]
         for i, lin in enumerate(self.lins):
             convs = self.convs[i * len(lattices) :]
-            sides = [
-                conv(x, None, None, lattice) for conv, lattice in zip(convs, lattices, strict=False)
-            ]
+            sides = [conv(x, None, None, each) for conv, each in zip(convs, lattices, strict=False)]
             x = self.norms[i + 1](lin(torch.cat([x, *sides], 1))).relu()
             outs.append(x)
-        x = torch.nn.functional.dropout(torch.cat(outs, 1), self.dropout, self.training)
-        return self.predict(x)
+        out = torch.cat(outs, 1)
+        out = readout(out, graphs) if self.task == "graph" else gaussian_mean_at(first, out, at)
+        return self.predict(torch.nn.functional.dropout(out, self.dropout, self.training))
 
     def _options(self) -> dict[str, Any]:
-        return {"scales": self.scales}
+        options: dict[str, Any] = {"scales": self.scales}
+        return {**options, "task": self.task} if self.task != "point" else options

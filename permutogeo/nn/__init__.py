@@ -15,11 +15,13 @@ from permutogeo.nn.crf.loss import CRFLoss
 from permutogeo.nn.crf.solvers import FrankWolfe, MeanField
 from permutogeo.nn.gaussian_filter import GaussianFilter
 from permutogeo.nn.joint_upsample import JointBilateralUpsample
+from permutogeo.nn.lattice_attention import LatticeAttention
 from permutogeo.nn.lattice_conv import LatticeConv
 from permutogeo.nn.lattice_norm import LatticeNorm
 from permutogeo.nn.lattice_pool import LatticePool
 from permutogeo.nn.lattice_slice import LatticeSlice
 from permutogeo.nn.lattice_unpool import LatticeUnpool
+from permutogeo.nn.point_net_splat import PointNetSplat
 
 __all__ = [
     "BilateralConv",
@@ -30,6 +32,7 @@ __all__ = [
     "GaussianFilter",
     "GaussianKernel",
     "JointBilateralUpsample",
+    "LatticeAttention",
     "LatticeConv",
     "LatticeNorm",
     "LatticePool",
@@ -37,4 +40,5 @@ __all__ = [
     "LatticeUnpool",
     "LearnedKernel",
     "MeanField",
+    "PointNetSplat",
 ]

@@ -10,6 +10,10 @@ from permutogeo.transforms.keep_attributes import KeepAttributes
 from permutogeo.transforms.knn_graph import KNNGraph
 from permutogeo.transforms.normal_noise import NormalNoise
 from permutogeo.transforms.normalize_scale import NormalizeScale
+from permutogeo.transforms.random_drop import RandomDrop
+from permutogeo.transforms.random_jitter import RandomJitter
+from permutogeo.transforms.random_rotation import RandomRotation
+from permutogeo.transforms.random_stretch import RandomStretch
 from permutogeo.transforms.random_subsample import RandomSubsample
 from permutogeo.transforms.repair_mesh import RepairMesh, RepairReport
 from permutogeo.transforms.smooth_normals import SmoothNormals
@@ -26,6 +30,10 @@ __all__ = [
     "KeepAttributes",
     "NormalNoise",
     "NormalizeScale",
+    "RandomDrop",
+    "RandomJitter",
+    "RandomRotation",
+    "RandomStretch",
     "RandomSubsample",
     "RepairMesh",
     "RepairReport",

@@ -11,7 +11,9 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
 from permutogeo.data.require import missing_attribute, require
+from permutogeo.lattice import suggest_scale
 
+_AUTO = "auto"
 _COLORS = ("intensity", "rgb", "lab")
 # sRGB (ITU-R BT.709 primaries) to CIE XYZ, and the white point D65 (2° observer).
 _RGB_TO_XYZ = (
@@ -36,7 +38,10 @@ class BilateralFeature(BaseTransform):
     Args:
         attr: Name of the result.
         sigmas: Bandwidth of each attribute (``pos``, ``intensity``, ``rgb``, ``lab``, ``normal``,
-            ``intrinsic``, or any other name): one number, or one for each column.
+            ``intrinsic``, or any other name): one number, or one for each column. One attribute may
+            be ``"auto"``: its bandwidth is chosen for each sample so that the lattice has three
+            points per vertex, by :func:`permutogeo.suggest_scale`. For one bandwidth for a whole
+            data set, call that function on the data set.
 
     Example:
         >>> import torch
@@ -44,17 +49,25 @@ class BilateralFeature(BaseTransform):
         >>> data = ImageToPoints()(torch.rand(3, 4, 6))
         >>> BilateralFeature(pos=16.0, rgb=0.1)(data).feature.shape
         torch.Size([24, 5])
+        >>> BilateralFeature(pos="auto")(data).feature.shape
+        torch.Size([24, 2])
     """
 
-    def __init__(self, attr: str = "feature", /, **sigmas: float | Sequence[float]) -> None:
+    def __init__(self, attr: str = "feature", /, **sigmas: float | Sequence[float] | str) -> None:
         if not sigmas:
             raise ValueError("BilateralFeature: Expected at least one sigma, as in pos=16.0")
         # Plain numbers instead of those of NumPy and torch, for the repr.
         sigmas = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in sigmas.items()}
+        automatic = [name for name, sigma in sigmas.items() if isinstance(sigma, str)]
+        if len(automatic) > 1:
+            expected = f"at most one sigma to be {_AUTO!r}"
+            raise ValueError(f"BilateralFeature: Expected {expected} (got {', '.join(automatic)})")
         for name, sigma in sigmas.items():
-            values = [sigma] if isinstance(sigma, (int, float)) else list(sigma)
-            if not values or not all(math.isfinite(v) and v > 0 for v in values):
-                expected = f"positive finite sigmas for '{name}'"
+            if isinstance(sigma, str) and sigma == _AUTO:
+                continue
+            values = [sigma] if isinstance(sigma, (int, float, str)) else list(sigma)
+            if not values or not all(_is_positive(value) for value in values):
+                expected = f"positive finite sigmas or {_AUTO!r} for '{name}'"
                 raise ValueError(f"BilateralFeature: Expected {expected} (got {sigma})")
         self.attr = attr
         self.sigmas = sigmas
@@ -73,7 +86,8 @@ class BilateralFeature(BaseTransform):
             return rgb
         return rgb_to_lab(rgb) if name == "lab" else rgb_to_intensity(rgb)
 
-    def _part(self, data: Data, name: str, sigma: float | Sequence[float]) -> Tensor:
+    def _part(self, data: Data, name: str, sigma: float | Sequence[float] | str) -> Tensor:
+        """Return an attribute divided by its bandwidth, or as it is for ``"auto"``."""
         if name in _COLORS and name not in data:
             value = self._color(data, name)
         else:
@@ -83,6 +97,8 @@ class BilateralFeature(BaseTransform):
             expected = f"'{name}' of shape [N, d]"
             raise ValueError(f"BilateralFeature: Expected {expected} (got {list(value.shape)})")
         value = value if value.is_floating_point() else value.float()
+        if isinstance(sigma, str):
+            return value
         divisor = value.new_tensor(sigma)
         if divisor.dim() and len(divisor) != value.size(1):
             expected = f"{value.size(1)} sigmas for '{name}'"
@@ -94,13 +110,21 @@ class BilateralFeature(BaseTransform):
         rows = {name: len(part) for name, part in parts.items()}
         if len(set(rows.values())) > 1:
             raise ValueError(f"BilateralFeature: Expected equal numbers of rows (got {rows})")
+        for name in [name for name, sigma in self.sigmas.items() if isinstance(sigma, str)]:
+            rest = [part for other, part in parts.items() if other != name]
+            fixed = torch.cat(rest, dim=1) if rest else None
+            parts[name] = parts[name] * suggest_scale(parts[name], fixed=fixed)
         data[self.attr] = torch.cat(list(parts.values()), dim=1)
         return data
 
     def __repr__(self) -> str:
         first = [] if self.attr == "feature" else [repr(self.attr)]
-        rest = [f"{name}={sigma}" for name, sigma in self.sigmas.items()]
+        rest = [f"{name}={sigma!r}" for name, sigma in self.sigmas.items()]
         return f"{type(self).__name__}({', '.join(first + rest)})"
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value) and value > 0
 
 
 def rgb_to_lab(rgb: Tensor) -> Tensor:

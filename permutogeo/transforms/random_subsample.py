@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform
 
@@ -65,15 +66,26 @@ class RandomSubsample(BaseTransform):
             chosen = torch.randint(total, (count,), generator=generator).sort().values
         else:
             chosen = torch.randperm(total, generator=generator)[:count].sort().values
-        for name, value in data.to_dict().items():
-            if is_point_attribute(name, value, total):
-                data[name] = value[chosen.to(value.device)]
-            elif name.startswith(("face", "edge_")) or "index" in name:
-                del data[name]
-        if "num_nodes" in data:
-            data.num_nodes = count
+        keep_points(data, chosen)
         return data
 
     def __repr__(self) -> str:
         size = f"fraction={self.fraction}" if self.count is None else f"count={self.count}"
         return f"{type(self).__name__}({size}, replace={self.replace}, seed={self.seed})"
+
+
+def keep_points(data: Data, chosen: Tensor) -> None:
+    """Keep the chosen points and their attributes, and drop what refers to points by index.
+
+    Args:
+        data: Changed: pass a copy, as PyG does.
+        chosen: Indices of the points.
+    """
+    total = data.num_nodes or 0
+    for name, value in data.to_dict().items():
+        if is_point_attribute(name, value, total):
+            data[name] = value[chosen.to(value.device)]
+        elif name.startswith(("face", "edge_")) or "index" in name:
+            del data[name]
+    if "num_nodes" in data:
+        data.num_nodes = len(chosen)

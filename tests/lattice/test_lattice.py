@@ -32,13 +32,18 @@ def test_attributes(cloud, dim, dtype):
 def test_repr():
     feature = torch.tensor([[0.0, 0.0], [0.3, 0.1], [5.0, 5.0]])
     batch = torch.tensor([1, 0, 1])
-    assert repr(Lattice.build(feature)) == "Lattice(dim=2, num_points=3, num_vertices=7)"
+    assert repr(Lattice.build(feature)) == (
+        "Lattice(dim=2, num_points=3, num_vertices=7, points_per_vertex=0.43, "
+        "occupied_neighbors=38%)"
+    )
     assert str(Lattice.build(feature, batch)) == (
-        "Lattice(dim=2, num_points=3, num_vertices=9, num_graphs=2)"
+        "Lattice(dim=2, num_points=3, num_vertices=9, points_per_vertex=0.33, "
+        "occupied_neighbors=33%, num_graphs=2)"
     )
     assert repr(Lattice.build(feature, taps=[1, 2, 1])).endswith(", taps=(1.0, 2.0, 1.0))")
     assert repr(Lattice.build(feature, batch, taps=[1])) == (
-        "Lattice(dim=2, num_points=3, num_vertices=9, num_graphs=2, taps=(1.0,))"
+        "Lattice(dim=2, num_points=3, num_vertices=9, points_per_vertex=0.33, "
+        "occupied_neighbors=33%, num_graphs=2, taps=(1.0,))"
     )
     assert repr(Lattice.build(feature[:0])) == "Lattice(dim=2, num_points=0, num_vertices=0)"
 

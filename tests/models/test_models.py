@@ -2,12 +2,21 @@
 
 import copy
 import pickle
+import warnings
 
 import pytest
 import torch
 from torch.nn import functional
+from torch_geometric.data import Data
 
-from permutogeo.models import BilateralNet, LatticeUNet, SplatNet
+from permutogeo import Lattice, ScaleWarning
+from permutogeo.models import (
+    BilateralNet,
+    BilateralTransformer,
+    LatticeNet,
+    LatticeUNet,
+    SplatNet,
+)
 
 DOUBLE = torch.float64
 CASES = [
@@ -24,14 +33,29 @@ CASES = [
         "LatticeUNet(4, 8, 5, dim=3, num_layers=2, depth=2, task='point')",
     ),
     (
+        lambda c=4: LatticeNet(c, 8, 5, dim=3, num_layers=1, depth=1, context=True),
+        "LatticeNet(4, 8, 5, dim=3, num_layers=1, depth=1, task='point', splat='pointnet', "
+        "slice='learned', context=True)",
+    ),
+    (
+        lambda c=4: BilateralTransformer(c, 8, 5, dim=3, depth=1),
+        "BilateralTransformer(4, 8, 5, dim=3, num_layers=1, depth=1, task='point', "
+        "block='attention', splat='pointnet')",
+    ),
+    (
         lambda c=4: LatticeUNet(c, 8, 5, dim=3, depth=1, task="graph"),
         "LatticeUNet(4, 8, 5, dim=3, num_layers=1, depth=1, task='graph')",
     ),
+    (
+        lambda c=4: SplatNet(c, 8, 5, dim=3, num_layers=1, scales=(1, 0.5), task="graph"),
+        "SplatNet(4, 8, 5, dim=3, num_layers=1, scales=(1.0, 0.5), task='graph')",
+    ),
 ]
-NAMES = ["BilateralNet", "SplatNet", "LatticeUNet", "LatticeUNet-graph"]
+NAMES = [shown.split("(")[0] + "-graph" * ("graph" in shown) for _, shown in CASES]
 MAKES = [make for make, _ in CASES]
+POINT = sum("graph" not in name for name in NAMES)
 each_model = pytest.mark.parametrize("make", MAKES, ids=NAMES)
-each_point_model = pytest.mark.parametrize("make", MAKES[:3], ids=NAMES[:3])
+each_point_model = pytest.mark.parametrize("make", MAKES[:POINT], ids=NAMES[:POINT])
 
 
 def make_points(count=60, channels=4, dim=3, dtype=torch.float32):
@@ -150,3 +174,73 @@ def test_wrong_input(make):
         model(x[:50], feature)
     with pytest.raises(TypeError, match=rf"{name}: Expected 'batch' to be an int64 tensor"):
         model(x, feature, torch.zeros(60))
+
+
+# Other output points, given lattices, scales
+
+
+@each_point_model
+def test_output_points_of_their_own(make):
+    """At the input points the answer is close to that without a pair; graphs stay apart."""
+    model = make().double().eval()
+    x, feature = make_points(dtype=DOUBLE)
+    other = feature[:20] + 0.01
+    batch = torch.arange(3).repeat_interleave(20), torch.arange(2).repeat_interleave(10)
+    assert model(x, (feature, other)).shape == (20, 5)
+    out = model(x, (feature, other), batch)
+    assert out.shape == (20, 5) and out.isfinite().all()
+    first = model(x[:20], (feature[:20], other[:10]), (batch[0][:20], batch[1][:10]))
+    torch.testing.assert_close(out[:10], first, rtol=1e-10, atol=1e-10)
+
+
+@each_model
+def test_given_lattice(make):
+    model = make().double().eval()
+    x, feature = make_points(dtype=DOUBLE)
+    expected = model(x, feature)
+    assert torch.equal(model(x, None, None, Lattice.build(feature)), expected)
+    assert torch.equal(model(x, feature, lattice=Lattice.build(feature)), expected)
+
+
+def test_graph_models_have_no_output_points():
+    x, feature = make_points()
+    with pytest.raises(ValueError, match="Expected no output points with task='graph'"):
+        MAKES[-1]()(x, (feature, feature))
+
+
+@each_model
+def test_scale_multiplies_the_features(make):
+    model = make().double().eval()
+    x, feature = make_points(dtype=DOUBLE)
+    expected = model(x, feature * 2)
+    model.scale = 2.0
+    torch.testing.assert_close(model(x, feature), expected)
+    assert str(model).endswith("scale=2.0)")
+    with pytest.raises(ValueError, match=r"positive 'scale' \(got 0\)"):
+        LatticeUNet(4, 8, 5, dim=3, scale=0)
+
+
+@pytest.mark.parametrize("model", [LatticeUNet, LatticeNet, BilateralTransformer, SplatNet])
+def test_from_data(model):
+    points = [
+        Data(x=torch.rand(300, 2), pos=torch.rand(300, 3) * 50, y=torch.arange(300) % 4)
+        for _ in range(4)
+    ]
+    made = model.from_data(points, 8)
+    assert (made.in_channels, made.out_channels, made.dim) == (2, 4, 3)
+    lattice, _ = made.resolve(points[0].x, points[0].pos)
+    assert lattice.num_points / lattice.num_vertices == pytest.approx(3, rel=0.1)
+    for item in points:
+        item.y = torch.tensor([2])
+    made = model.from_data(points, 8)
+    assert made.task == "graph" and made.out_channels == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ScaleWarning)
+        assert made(points[0].x, points[0].pos).shape == (1, 3)
+
+
+def test_from_data_errors():
+    with pytest.raises(ValueError, match="LatticeUNet: Expected data with 'x' and 'feature'"):
+        LatticeUNet.from_data([Data(pos=torch.rand(9, 3))])
+    with pytest.raises(ValueError, match="Expected 'out_channels', or data with 'y'"):
+        LatticeUNet.from_data([Data(x=torch.rand(9, 1), pos=torch.rand(9, 3))])

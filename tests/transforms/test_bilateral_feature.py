@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis.extra import numpy as hnp
 from torch_geometric.data import Data
 
+from permutogeo import Lattice
 from permutogeo.transforms import BilateralFeature
 from permutogeo.transforms.bilateral_feature import rgb_to_lab
 
@@ -73,12 +74,29 @@ def test_lab_has_gradients_everywhere():
     assert torch.isfinite(rgb.grad).all()
 
 
-@pytest.mark.parametrize("sigma", [0.0, -1.0, float("nan"), float("inf"), (), (1.0, 0.0)])
+@pytest.mark.parametrize(
+    "sigma", [0.0, -1.0, float("nan"), float("inf"), (), (1.0, 0.0), "large", (1.0, "auto")]
+)
 def test_wrong_sigma(sigma):
-    with pytest.raises(
-        ValueError, match="BilateralFeature: Expected positive finite sigmas for 'pos'"
-    ):
+    expected = "BilateralFeature: Expected positive finite sigmas or 'auto' for 'pos'"
+    with pytest.raises(ValueError, match=expected):
         BilateralFeature(pos=sigma)
+
+
+def test_automatic_bandwidth():
+    pos, color = torch.rand(4000, 3) * 70, torch.rand(4000, 1)
+    data = BilateralFeature(pos="auto")(Data(pos=pos))
+    lattice = Lattice.build(data.feature)
+    assert lattice.num_points / lattice.num_vertices == pytest.approx(3, rel=0.05)
+    torch.testing.assert_close(data.feature * (pos[0, 0] / data.feature[0, 0]), pos)
+    transform = BilateralFeature(intensity=0.5, pos="auto")
+    data = transform(Data(pos=pos, intensity=color))
+    lattice = Lattice.build(data.feature)
+    assert lattice.num_points / lattice.num_vertices == pytest.approx(3, rel=0.05)
+    torch.testing.assert_close(data.feature[:, :1], color / 0.5)
+    assert str(transform) == "BilateralFeature(intensity=0.5, pos='auto')"
+    with pytest.raises(ValueError, match=r"at most one sigma to be 'auto' \(got pos, normal\)"):
+        BilateralFeature(pos="auto", normal="auto")
 
 
 def test_errors(data):

@@ -1,0 +1,68 @@
+"""Occupancy of a lattice: points per vertex, occupied neighbors, and warnings about the scale."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from permutogeo.lattice.lattice import Lattice
+
+# Larger lattices are described without their neighbors, whose search takes seconds.
+_MOST_VERTICES = 10**6
+# Smaller clouds say little about the scale of a data set.
+_FEWEST_POINTS = 64
+
+
+class ScaleWarning(UserWarning):
+    """The features are scaled so that a lattice cannot relate the points to each other."""
+
+
+def occupied_neighbors(lattice: Lattice) -> float:
+    """Return the fraction of the neighbors along the axes that exist, from 0 to 1."""
+    neighbors = lattice.neighbors(stencil="axis")[:, 1:]
+    return float((neighbors >= 0).float().mean()) if neighbors.numel() else 0.0
+
+
+def describe(lattice: Lattice) -> list[str]:
+    """Return the parts of a lattice's representation that tell whether its scale is sensible."""
+    count = lattice.num_vertices
+    if count == 0 or lattice.device.type == "meta" or torch.compiler.is_compiling():
+        return []
+    parts = [f"points_per_vertex={lattice.num_points / count:.2g}"]
+    if count <= _MOST_VERTICES:
+        parts.append(f"occupied_neighbors={occupied_neighbors(lattice):.0%}")
+    return parts
+
+
+def warn_about_scale(lattice: Lattice, owner: Any) -> None:
+    """Warn if no two points share a vertex, or if all points of a graph share one simplex.
+
+    Args:
+        owner: The layer or model that built the lattice, named by the warning.
+    """
+    if torch.compiler.is_compiling() or lattice.device.type == "meta":
+        return
+    points, corners = lattice.num_points, lattice.dim + 1
+    if lattice.others is not None:  # the output points have vertices too
+        points += len(lattice.others[0])
+    graphs = int(lattice.box[-1, 1]) if lattice.batch is not None else 1
+    if points < _FEWEST_POINTS * graphs:
+        return
+    if lattice.num_vertices >= points * corners:
+        state, advice = "no two points share a vertex", "smaller"
+    elif lattice.num_vertices <= graphs * corners:
+        state, advice = "all points of a graph share one simplex", "larger"
+    else:
+        return
+    name = type(owner).__name__
+    density = points / lattice.num_vertices
+    warnings.warn(
+        f"{name}: {state} ({density:.2g} points per vertex), so that the filter cannot relate "
+        f"points to each other; multiply the features by a {advice} factor, for example by "
+        "pg.suggest_scale(feature), which aims for 3 points per vertex",
+        ScaleWarning,
+        stacklevel=4,
+    )

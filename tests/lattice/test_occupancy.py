@@ -1,0 +1,49 @@
+"""Occupancy of a lattice, and warnings about scales at which points do not interact."""
+
+import warnings
+
+import pytest
+import torch
+
+from permutogeo import Lattice, ScaleWarning
+from permutogeo.lattice import occupied_neighbors
+from permutogeo.models import LatticeUNet
+from permutogeo.nn import BilateralConv
+
+x = torch.rand(200, 2)
+
+
+def test_occupied_neighbors():
+    """A chain of vertices has two of its four axis neighbors in 1-D, one at its ends."""
+    lattice = Lattice.build(torch.linspace(0, 20, 200).unsqueeze(1))
+    neighbors = lattice.neighbors(stencil="axis")[:, 1:]
+    assert occupied_neighbors(lattice) == pytest.approx(float((neighbors >= 0).float().mean()))
+    assert occupied_neighbors(lattice) > 0.9
+    assert occupied_neighbors(Lattice.build(torch.zeros(0, 3))) == 0
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: BilateralConv(2, 4, 3), lambda: LatticeUNet(2, 4, 3, dim=3)]
+)
+def test_extreme_scales_warn(make):
+    feature = torch.rand(200, 3)
+    with pytest.warns(ScaleWarning, match=r"no two points share a vertex \(0.25 points per vertex"):
+        make()(x, feature * 1e4)
+    with pytest.warns(ScaleWarning, match=r"all points of a graph share one simplex \(50 points"):
+        make()(x, feature * 1e-3 + 0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make()(x, feature * 5)
+
+
+def test_graphs_are_judged_by_themselves():
+    batch = torch.arange(2).repeat_interleave(100)
+    feature = torch.rand(200, 3) * 1e-3 + 0.2
+    with pytest.warns(ScaleWarning, match="share one simplex"):
+        BilateralConv(2, 4, 3)(x, feature, batch)
+
+
+def test_few_points_do_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BilateralConv(2, 4, 3)(x[:20], torch.rand(20, 3) * 1e4)

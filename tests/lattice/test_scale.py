@@ -1,0 +1,60 @@
+"""Suggested scales give the wanted number of points per vertex."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from permutogeo import Lattice, suggest_scale
+
+
+def density(feature):
+    lattice = Lattice.build(feature)
+    return lattice.num_points / lattice.num_vertices
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 5])
+@pytest.mark.parametrize("target", [1.5, 3.0, 10.0])
+def test_points_per_vertex(dim, target):
+    feature = torch.rand(3000, dim) * 40 + 1000
+    assert density(feature * suggest_scale(feature, target)) == pytest.approx(target, rel=0.1)
+
+
+def test_units_do_not_matter():
+    feature = torch.randn(2000, 3)
+    assert suggest_scale(feature * 1e3) == pytest.approx(suggest_scale(feature) / 1e3, rel=1e-2)
+
+
+def test_large_clouds_are_cropped_not_thinned():
+    feature = torch.rand(150_000, 3)
+    assert density(feature * suggest_scale(feature)) == pytest.approx(3, rel=0.15)
+
+
+def test_data_and_datasets():
+    items = [Data(pos=torch.rand(500, 3), x=torch.rand(500, 1)) for _ in range(20)]
+    scale = suggest_scale(items)
+    densities = [density(item.pos * scale) for item in items]
+    assert sum(densities) / len(densities) == pytest.approx(3, rel=0.1)
+    assert suggest_scale(items[0]) == pytest.approx(suggest_scale(items[0].pos))
+    items[0].feature = items[0].pos / 2
+    assert suggest_scale(items[0]) == pytest.approx(2 * suggest_scale(items[0].pos), rel=1e-2)
+
+
+def test_fixed_features():
+    feature, color = torch.rand(3000, 2) * 9, torch.rand(3000, 1) * 4
+    scale = suggest_scale(feature, fixed=color)
+    assert density(torch.cat([feature * scale, color], 1)) == pytest.approx(3, rel=0.1)
+
+
+def test_errors():
+    with pytest.raises(ValueError, match=r"points that differ \(got 100 equal ones\)"):
+        suggest_scale(torch.ones(100, 3))
+    with pytest.raises(ValueError, match="Expected more points for 3 points per vertex"):
+        suggest_scale(torch.rand(8, 3))
+    with pytest.raises(ValueError, match="a dataset that is not empty"):
+        suggest_scale([])
+    with pytest.raises(TypeError, match=r"features \[N, d\], data with 'feature' or 'pos'"):
+        suggest_scale(3)
+    with pytest.raises(ValueError, match="positive 'points_per_vertex'"):
+        suggest_scale(torch.rand(100, 3), 0)
+    with pytest.raises(ValueError, match="'fixed' with a row for each of the 100 points"):
+        suggest_scale(torch.rand(100, 3), fixed=torch.rand(5, 1))
