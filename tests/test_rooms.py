@@ -29,6 +29,7 @@ ROOMS = {
     "runtime": {"kernels"},
     "ops": BASE | {"runtime", "kernels"},
     "lattice": OPS,
+    "distributed": LATTICE,
     "functional": LATTICE,
     "nn": FUNCTIONAL,
     "weights": DATA,
@@ -46,7 +47,7 @@ ROOMS = {
 DOORS = {
     "runtime": "bridge memory threads",
     "ops": "boxes build mean_field stencils",
-    "lattice": "caching diagonal incidence normalization points precision warmup",
+    "lattice": "caching diagonal incidence lattice normalization points precision warmup",
     "nn": "crf",
     "weights": "pretrained",
     "data": "fields files formats geometry mesh open3d_loader pixels point_cloud require",
