@@ -31,7 +31,7 @@ ROOMS = {
     "lattice": OPS,
     "distributed": LATTICE,
     "functional": LATTICE,
-    "nn": FUNCTIONAL,
+    "nn": FUNCTIONAL | {"distributed"},
     "weights": DATA,
     "models": NN | {"weights"},
     "image": NN | DATA,
@@ -45,6 +45,7 @@ ROOMS = {
 }
 # Modules that other rooms may import, beside what a room's __init__ exports.
 DOORS = {
+    "distributed": "ranks",
     "runtime": "bridge memory threads",
     "ops": "boxes build mean_field stencils",
     "lattice": "caching diagonal incidence lattice normalization points precision warmup",

@@ -91,9 +91,7 @@ def blur_reach(box: Tensor, taps: int) -> int:
     return _step(box, [2 * (taps // 2)] * (len(box) - 1))
 
 
-def stencil_needs(
-    radius: int, dilation: int, stencil: str
-) -> Callable[[Lattice, Tensor], Tensor]:
+def stencil_needs(radius: int, dilation: int, stencil: str) -> Callable[[Lattice, Tensor], Tensor]:
     """Return the function ``needed`` of :func:`find_halo` for a stencil."""
 
     def needed(lattice: Lattice, mark: Tensor) -> Tensor:

@@ -41,7 +41,8 @@ def agree_on_points(
         The features and the taps.
     """
     names = f"feature{suffix}", f"batch{suffix}"
-    error, facts = None, dict.fromkeys(("dimension", "dtype", "batch", "gradient", "taps"), "")
+    error: Exception | None = None
+    facts: dict[str, Any] = {}
     try:
         feature = check_points(names[0], feature, names[1], batch)
         taps = check_taps(taps)
@@ -67,9 +68,7 @@ def agree_on_points(
     return feature, tuple(taps)
 
 
-def common_box(
-    ranks: Ranks, feature: Tensor, batch: Tensor | None, variance: float
-) -> Tensor:
+def common_box(ranks: Ranks, feature: Tensor, batch: Tensor | None, variance: float) -> Tensor:
     """Return the box of the points of all ranks, on the CPU."""
     dim = feature.shape[1]
     if len(feature):

@@ -124,9 +124,7 @@ def _sampled_ranges(ranks: Ranks, code: Tensor) -> CodeRanges:
     return CodeRanges(_with_end(samples)[place])
 
 
-def _meet(
-    ranks: Ranks, ranges: CodeRanges, code: Tensor, load: Tensor
-) -> tuple[Tensor, Tensor]:
+def _meet(ranks: Ranks, ranges: CodeRanges, code: Tensor, load: Tensor) -> tuple[Tensor, Tensor]:
     """Send the codes to their ranges, and return the distinct ones there with their loads."""
     send = ranges.counts(code)
     receive = ranks.exchange_counts(send)

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 # Bytes of an error message that the other ranks get to see.
-_MESSAGE = 400
+_MESSAGE = 1024
 
 
 @dataclass
@@ -104,14 +104,12 @@ class Ranks:
             facts: What must be equal on all ranks, by name; the same names on all ranks.
             error: The error of this rank, which is raised here.
         """
-        shown = [f"{value}"[:_MESSAGE] for value in facts.values()]
-        lines = "\0".join(["" if error is None else str(error) or type(error).__name__, *shown])
-        text = torch.zeros(_MESSAGE * (1 + len(facts)), dtype=torch.uint8)
-        encoded = lines.encode()[: len(text)]
-        text[: len(encoded)] = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
-        if error is not None and self.size == 1:
-            raise error
-        gathered = self.all_gather(text.to(self.device)).cpu()
+        message = "" if error is None else str(error) or type(error).__name__
+        lines = [message, *map(str, facts.values())]
+        # Of one size on all ranks, whatever they have to say.
+        text = "\0".join(lines).encode()[:_MESSAGE].ljust(_MESSAGE, b"\0")
+        note = torch.frombuffer(bytearray(text), dtype=torch.uint8)
+        gathered = self.all_gather(note.to(self.device)).cpu()
         if error is not None:
             raise error
         found = [bytes(row.tolist()).decode(errors="replace").split("\0") for row in gathered]
@@ -120,7 +118,7 @@ class Ranks:
                 raise ValueError(f"Rank {rank} of {self.size} failed: {message}")
         for position, name in enumerate(facts, 1):
             for rank, parts in enumerate(found):
-                if parts[position] != found[0][position]:
+                if parts[position : position + 1] != found[0][position : position + 1]:
                     raise ValueError(
                         f"Expected the same {name} on all ranks (got {found[0][position]} on "
                         f"rank 0 and {parts[position]} on rank {rank})"

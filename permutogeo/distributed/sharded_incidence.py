@@ -82,8 +82,6 @@ class ShardedIncidence(Incidence):
         owner, row = (torch.cat([part, absent])[vertex] for part in (exchange.owner, row))
         send = [(owner == rank).any(1).nonzero()[:, 0] for rank in range(ranks.size)]
         points = Exchange.push(ranks, self.num_points, send)
-        ends = [
-            row[rows].masked_fill(owner[rows] != rank, -1) for rank, rows in enumerate(send)
-        ]
+        ends = [row[rows].masked_fill(owner[rows] != rank, -1) for rank, rows in enumerate(send)]
         counts = [len(rows) for rows in send]
         return points, ranks.exchange(torch.cat(ends), counts, points.receive).to(torch.int32)

@@ -22,7 +22,7 @@ from permutogeo.distributed.halo import (
     without_points,
 )
 from permutogeo.distributed.points import agree_on_points, common_box, first_corners
-from permutogeo.distributed.ranges import CodeRanges, distinct_codes, divide, request
+from permutogeo.distributed.ranges import CodeRanges, distinct_codes, divide, find_codes, request
 from permutogeo.distributed.ranks import Ranks
 from permutogeo.distributed.sharded_incidence import ShardedIncidence
 from permutogeo.lattice import Incidence, Lattice
@@ -42,8 +42,8 @@ class ShardedLattice(Lattice):
     exchange.
 
     Each vertex is owned by one rank, and values at vertices are those of the vertices that the rank
-    owns. Ranks own ascending ranges of the sorted vertices: concatenated by rank, values at vertices
-    are those of the one lattice. Ranges are balanced by the number of vertices and of points.
+    owns. Ranks own ascending ranges of the sorted vertices: values at vertices, concatenated by
+    rank, are those of the one lattice. Ranges are balanced by the number of vertices and of points.
     :meth:`splat` sums the points of each rank and then, at the owner, the sums of the ranks in the
     order of the ranks; :meth:`slice` reads the vertices back. :meth:`blur` and :meth:`convolve`
     read the halo of their stencil in one exchange. Plans of exchanges are made on first use and
@@ -126,9 +126,7 @@ class ShardedLattice(Lattice):
         code, ranges = divide(ranks, touched, first_corners(vertex, len(touched)))
         exchange, _ = request(ranks, ranges, code, touched)
         graphs = None if batch is None else (batch, boxes.graph(touched, box))
-        incidence = ShardedIncidence(
-            vertex, weight, len(code), True, graphs, exchange=exchange
-        )
+        incidence = ShardedIncidence(vertex, weight, len(code), True, graphs, exchange=exchange)
         counts = ranks.all_gather(torch.tensor([len(code)], device=ranks.device))
         shards: dict[str, Any] = {"ranks": ranks, "ranges": ranges}
         shards["counts"] = tuple(counts[:, 0].tolist())
@@ -157,7 +155,7 @@ class ShardedLattice(Lattice):
         )
 
     def neighbors(self, radius: int = 1, dilation: int = 1, stencil: str = "full") -> Tensor:
-        """Return the vertex at each stencil offset of each vertex of this rank, ``-1`` where absent.
+        """Return the vertex at each stencil offset of each own vertex, ``-1`` where absent.
 
         Vertices are numbered over all ranks; those of this rank begin at :attr:`first_vertex`.
 
@@ -204,15 +202,34 @@ class ShardedLattice(Lattice):
             )
         return True
 
-    def neighbor_graph(
-        self, radius: int = 1, dilation: int = 1, stencil: str = "full"
-    ) -> NoReturn:
+    def neighbor_graph(self, radius: int = 1, dilation: int = 1, stencil: str = "full") -> NoReturn:
         self.incidence.edges()
         raise AssertionError("a sharded incidence has no edges")
 
     def to(self, device: torch.device | str) -> NoReturn:
         self.incidence.to(device)
         raise AssertionError("a sharded incidence is not moved")
+
+    def around_points(self) -> Lattice:
+        """Return the lattice of this rank's points, with the vertices at most as far from their
+        corners as the blur reaches along an axis."""
+        return self.cached_constant("around points", self._around_points)
+
+    def _around_points(self) -> Lattice:
+        touched = self.incidence.spread(self.code)
+        corner = boxes.decode(touched, self.box)
+        wanted = touched
+        for offset in stencils.grid_offsets(self.dim, len(self.taps) // 2, 1, "full"):
+            moved = corner + torch.cat([offset, offset.new_zeros(1)]).to(corner.device)
+            inside = moved[boxes.contains(moved, self.box)]
+            wanted = torch.cat([wanted, boxes.encode(inside, self.box)])
+            wanted, _ = distinct_codes(wanted)
+        _, position = request(self.ranks, self.ranges, self.code, wanted)
+        code = wanted[position >= 0]
+        number = find_codes(touched, code).to(torch.int32)
+        vertex = number[self.vertex.long()]
+        incidence = Incidence(vertex, self.weight, len(code), complete=True)
+        return Lattice(self.feature, self.batch, incidence, code, self.box, self.taps)
 
     def _coarsened(self) -> tuple[ShardedLattice, ShardedIncidence]:
         build = type(self)._build

@@ -46,12 +46,13 @@ class PointModel(torch.nn.Module):
     def build_lattice(
         self,
         x: Tensor,
-        feature: Tensor,
+        feature: Tensor | None,
         batch: Tensor | None,
         scale: Callable[[Tensor], Tensor] | None = None,
+        lattice: Lattice | None = None,
     ) -> Lattice:
         """Check the arguments of a call and return the lattice over its points."""
-        lattice, _ = resolve_lattice(feature, batch, layer=self, scale=scale)
+        lattice, _ = resolve_lattice(feature, batch, lattice, layer=self, scale=scale)
         channels = self.in_channels
         check_matrix(
             self,

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
 from permutogeo.checks import check_integer, fail
+from permutogeo.lattice import Lattice
 from permutogeo.models.base import PointModel
 from permutogeo.nn import BilateralConv
 from permutogeo.weights.pretrained import Pretrained
@@ -118,15 +119,23 @@ class BilateralNet(Pretrained, PointModel):
                 assert isinstance(conv, BilateralConv) and conv.filter_weight is not None
                 torch.nn.init.normal_(conv.filter_weight, std=self.filler)
 
-    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        feature: Tensor | None,
+        batch: Tensor | None = None,
+        lattice: Lattice | None = None,
+    ) -> Tensor:
         """Predict at each point.
 
         Args:
             x: Values at the points.
             feature: Features of the points, divided by their bandwidths.
             batch: Graph of each point. Points of different graphs do not interact.
+            lattice: ``Lattice.build(feature, batch)``, if it was built before, or a
+                :class:`permutogeo.distributed.ShardedLattice`.
         """
-        lattice = self.build_lattice(x, feature, batch)
+        lattice = self.build_lattice(x, feature, batch, lattice=lattice)
         if self.predict is None:
             for conv in self.convs[:-1]:
                 x = conv(x, feature, batch, lattice).relu()

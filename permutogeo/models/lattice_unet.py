@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MLP, global_max_pool, global_mean_pool
 
-from permutogeo.checks import check_choice, check_integer
+from permutogeo.checks import check_choice, check_integer, fail
 from permutogeo.lattice import Lattice
 from permutogeo.models.base import LatticeBlock, PointModel, splat_mean
 from permutogeo.nn import LatticePool, LatticeUnpool
@@ -88,15 +88,25 @@ class LatticeUNet(PointModel):
         self.predict = MLP([read, lifted, out_channels], dropout=dropout, norm_kwargs=single)
         self.reset_parameters()
 
-    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        feature: Tensor | None,
+        batch: Tensor | None = None,
+        lattice: Lattice | None = None,
+    ) -> Tensor:
         """Predict at each point, or for each graph.
 
         Args:
             x: Values at the points.
             feature: Features of the points, divided by their bandwidths.
             batch: Graph of each point. Points of different graphs do not interact.
+            lattice: ``Lattice.build(feature, batch)``, if it was built before, or a
+                :class:`permutogeo.distributed.ShardedLattice`.
         """
-        lattice = self.build_lattice(x, feature, batch)
+        lattice = self.build_lattice(x, feature, batch, lattice=lattice)
+        if self.task == "graph" and lattice.incidence.sharded:
+            fail(self, "Expected task='point' on a sharded lattice (got 'graph')")
         x = self.lift(x)
         levels, maps = [(splat_mean(lattice, x), lattice)], []
         for level, block in enumerate(self.downs):

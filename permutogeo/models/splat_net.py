@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
 from permutogeo.checks import fail
+from permutogeo.lattice import Lattice
 from permutogeo.models.base import PointModel
 from permutogeo.nn import BilateralConv
 
@@ -86,24 +87,38 @@ class SplatNet(PointModel):
         self.predict = Linear((num_layers + 1) * width, out_channels)
         self.reset_parameters()
 
-    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        feature: Tensor | None,
+        batch: Tensor | None = None,
+        lattices: Sequence[Lattice] | None = None,
+    ) -> Tensor:
         """Predict at each point.
 
         Args:
             x: Values at the points.
             feature: Features of the points, divided by their bandwidths.
             batch: Graph of each point. Points of different graphs do not interact.
+            lattices: ``Lattice.build(feature * scale, batch)`` for each scale, if they were built
+                before, or :class:`permutogeo.distributed.ShardedLattice`.
         """
-        lattices = [
-            self.build_lattice(x, feature, batch, partial(torch.mul, other=scale))
-            for scale in self.scales
+        if lattices is not None and len(lattices) != len(self.scales):
+            fail(
+                self,
+                f"Expected {len(self.scales)} 'lattices', one each scale (got {len(lattices)})",
+            )
+        given: Sequence[Lattice | None] = lattices or [None] * len(self.scales)
+        built = [
+            self.build_lattice(x, feature, batch, partial(torch.mul, other=scale), lattice)
+            for scale, lattice in zip(self.scales, given, strict=True)
         ]
         x = self.norms[0](self.lift(x)).relu()
         outs = [x]
         for i, lin in enumerate(self.lins):
-            convs = self.convs[i * len(lattices) :]
+            convs = self.convs[i * len(built) :]
             sides = [
-                conv(x, None, None, lattice) for conv, lattice in zip(convs, lattices, strict=False)
+                conv(x, None, None, lattice) for conv, lattice in zip(convs, built, strict=False)
             ]
             x = self.norms[i + 1](lin(torch.cat([x, *sides], 1))).relu()
             outs.append(x)
