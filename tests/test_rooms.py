@@ -45,7 +45,7 @@ ROOMS = {
 }
 # Modules that other rooms may import, beside what a room's __init__ exports.
 DOORS = {
-    "distributed": "ranks",
+    "distributed": "halo points ranges ranks",
     "runtime": "bridge memory threads",
     "ops": "boxes build mean_field stencils",
     "lattice": "caching diagonal incidence lattice normalization points precision warmup",

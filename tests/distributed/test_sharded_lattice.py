@@ -54,9 +54,7 @@ def run_operators(group, rank, size, how, dim):
             same(ours.blur(mine(ours, values), transpose), mine(ours, one.blur(values, transpose)))
         for radius, dilation, stencil in ((1, 1, "full"), (2, 1, "axis"), (1, 3, "full")):
             found = one.neighbors(radius, dilation, stencil)
-            assert torch.equal(
-                ours.neighbors(radius, dilation, stencil), mine(ours, found).long()
-            )
+            assert torch.equal(ours.neighbors(radius, dilation, stencil), mine(ours, found).long())
             bank = torch.randn(found.shape[1], 3, 2, dtype=torch.float64)
             options = {"radius": radius, "dilation": dilation, "stencil": stencil}
             expected = one.convolve(values, bank, **options)
@@ -256,5 +254,5 @@ def test_bad_input(on_ranks, size):
 
 
 def test_without_a_process_group():
-    with pytest.raises(ValueError, match="initialized process group .*torchrun"):
+    with pytest.raises(ValueError, match=r"initialized process group .*torchrun"):
         ShardedLattice.build(torch.rand(5, 2))
