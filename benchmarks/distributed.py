@@ -36,13 +36,11 @@ def distributed(quick: bool = False) -> None:
     """Measure two ranks against one process, and model 64 ranks with 1e9 points."""
     # PERMUTOGEO_POINTS=0.1 measures a tenth of the points, on machines with less memory.
     share = 1e-3 if quick else float(os.environ.get("PERMUTOGEO_POINTS", "1"))
-    rows = []
     for kind, count in (("scan, 3-D", 4e7), ("image, 5-D", 1e7)):
-        rows += _measure(kind, int(count * share))
-    columns = ["", "points", "vertices", "build s", "filter s", "convolve s", "in exchange"]
-    columns += ["sent: move", "build", "filter", "convolve", "peak GB"]
-    title = f"Ranks of one thread each; blur and 15 or 63 taps, {_CHANNELS} channels; MB sent"
-    table(title, columns, rows)
+        found = _measure(kind, int(count * share))
+        rows = [[name, *(cells.get(name, "") for cells in found)] for name in found[-1]]
+        title = f"{kind}: {count * share:.0e} points, {_CHANNELS} channels, one thread a process"
+        table(title, ["", "one process", "rank 0 of 2", "rank 1 of 2"], rows)
     _print_model(10**4 if quick else 2 * 10**6)
 
 
@@ -52,24 +50,30 @@ def cloud(kind: str, count: int, first: int, last: int) -> Tensor:
     A scan: a terrain in 3-D, about eight points in each square of one bandwidth. An image: pixels
     with noisy colors in 5-D, bandwidths of 16 pixels and 0.1. Points are ordered in rows.
     """
-    index = torch.arange(first, last, dtype=torch.float64)
-    side = int(count**0.5)
-    row, column = index // side, index % side
-    noise = torch.Generator().manual_seed(first)
-    if kind.startswith("scan"):
-        x, y = row / 8**0.5, column / 8**0.5
-        z = 8 * (x / 31).sin() * (y / 47).cos() + 2 * (x / 5 + y / 7).sin()
-        z += 0.3 * torch.randn(len(index), generator=noise, dtype=torch.float64)
-        return torch.stack([x, y, z], 1).float()
+    features = _scan if kind.startswith("scan") else _image
+    out = torch.empty(last - first, 3 if kind.startswith("scan") else 5)
+    for part in torch.arange(first, last).split(2**20):  # in chunks, for little working memory
+        row, column = part // int(count**0.5), part % int(count**0.5)
+        noise = torch.randn(len(part), 3, generator=torch.Generator().manual_seed(int(part[0])))
+        out[int(part[0]) - first :][: len(part)] = features(row.double(), column.double(), noise)
+    return out
+
+
+def _scan(row: Tensor, column: Tensor, noise: Tensor) -> Tensor:
+    x, y = row / 8**0.5, column / 8**0.5
+    z = 8 * (x / 31).sin() * (y / 47).cos() + 2 * (x / 5 + y / 7).sin() + 0.3 * noise[:, 0]
+    return torch.stack([x, y, z], 1)
+
+
+def _image(row: Tensor, column: Tensor, noise: Tensor) -> Tensor:
     waves = [(row / 90 + k).sin() * (column / (70 + 10 * k)).cos() for k in range(3)]
-    color = 0.5 + 0.4 * torch.stack(waves, 1).float()
-    color += 0.02 * torch.randn(len(index), 3, generator=noise)
-    return torch.cat([torch.stack([row, column], 1).float() / 16, color / 0.1], 1)
+    color = 0.5 + 0.4 * torch.stack(waves, 1) + 0.02 * noise
+    return torch.cat([torch.stack([row, column], 1) / 16, color / 0.1], 1)
 
 
-def _measure(kind: str, count: int) -> list[list[str]]:
-    """Return a row for one process and one for each of two ranks."""
-    rows = []
+def _measure(kind: str, count: int) -> list[dict[str, str]]:
+    """Return the figures of one process and of each of two ranks."""
+    cells = []
     for size in (1, 2):
         with tempfile.TemporaryDirectory() as folder:
             call = "from permutogeo.benchmarks import distributed as d; d._run_rank"
@@ -83,23 +87,21 @@ def _measure(kind: str, count: int) -> list[list[str]]:
                 if process.wait():
                     raise RuntimeError(f"A rank of {kind!r} ended with {process.returncode}")
             found = [json.loads((Path(folder) / f"{rank}").read_text()) for rank in range(size)]
-        for rank, one in enumerate(found):
-            name = f"{kind}, one process" if size == 1 else f"{kind}, rank {rank} of 2"
-            rows.append([name, *_cells(one)])
-    return rows
+        cells += [_cells(one) for one in found]
+    return cells
 
 
-def _cells(one: dict) -> list[str]:
-    seconds, megabytes = one["seconds"], {name: b / 1e6 for name, b in one["bytes"].items()}
-    share = one["waited"] / max(1e-9, sum(seconds.values()))
-    return [
-        f"{one['points']:.3g}",
-        f"{one['vertices']:.3g}",
-        *(f"{seconds[name]:.3g}" for name in ("build", "filter", "convolve")),
-        f"{100 * share:.0f} %",
-        *(f"{megabytes[name]:.3g}" for name in ("move", "build", "filter", "convolve")),
-        f"{one['peak']:.2f}",
-    ]
+def _cells(one: dict) -> dict[str, str]:
+    cells = {"points": f"{one['points']:.3g}", "vertices": f"{one['vertices']:.3g}"}
+    for name in ("build", "filter", "convolve"):
+        seconds, waited = one["seconds"][name], one["waited"][name]
+        cells[f"{name}, s (of it exchanging)"] = f"{seconds:.3g} ({100 * waited / seconds:.0f} %)"
+    for name, sent in one["bytes"].items():
+        cells[f"{name}, MB sent"] = f"{sent / 1e6:.3g}"
+    if one["moving"]:
+        cells["peak of the partition, GB"] = f"{one['moving']:.2f}"
+    cells["peak of the rest, GB"] = f"{one['peak']:.2f}"
+    return cells
 
 
 def _run_rank(kind: str, count: int, rank: int, size: int, folder: str) -> None:
@@ -109,36 +111,24 @@ def _run_rank(kind: str, count: int, rank: int, size: int, folder: str) -> None:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
     pg.distributed.ShardedLattice.build(cloud(kind, 100, 0, 100))  # loads the kernels
     start = status("VmRSS")
-    reset_peak()
     feature = cloud(kind, count, count * rank // size, count * (rank + 1) // size)
-    traffic.bytes = 0
+    reset_peak()
+    steps, moving = _Steps(), 0.0
     if size > 1:
-        feature = pg.distributed.partition(feature).move(feature)
-    steps, sent = _Steps(), {"move": traffic.bytes}
-    traffic.seconds = 0.0
+        feature = steps.run("move", lambda: pg.distributed.partition(feature).move(feature))
+        moving = (status("VmHWM") - start) / 1e6
+    reset_peak()
+    build = pg.Lattice.build if size == 1 else pg.distributed.ShardedLattice.build
     with torch.no_grad():
-        lattice = steps.run(
-            "build",
-            lambda: (
-                pg.Lattice.build(feature)
-                if size == 1
-                else pg.distributed.ShardedLattice.build(feature)
-            ),
-        )
+        lattice = steps.run("build", lambda: build(feature))
         x = torch.ones(len(feature), _CHANNELS)
-        # The first call finds the halo, the second one is what a layer takes.
-        for _ in range(2):
-            steps.run("filter", lambda: lattice.slice(lattice.blur(lattice.splat(x))))
         taps = torch.ones(2 ** (lattice.dim + 1) - 1, _CHANNELS, _CHANNELS)
-        for _ in range(2):
+        for _ in range(2):  # the first call finds the halo, the second one counts
+            steps.run("filter", lambda: lattice.slice(lattice.blur(lattice.splat(x))))
             steps.run("convolve", lambda: lattice.slice(lattice.convolve(lattice.splat(x), taps)))
     peak = (status("VmHWM") - start) / 1e6
-    out = {"points": len(feature), "vertices": lattice.num_vertices, "peak": peak}
-    out |= {
-        "seconds": steps.seconds,
-        "bytes": steps.sent | sent,
-        "waited": sum(steps.waited.values()),
-    }
+    out = {"points": len(feature), "vertices": lattice.num_vertices, "peak": peak, "moving": moving}
+    out |= {"seconds": steps.seconds, "waited": steps.waited, "bytes": steps.sent}
     (Path(folder) / f"{rank}").write_text(json.dumps(out))
     dist.destroy_process_group()
 
@@ -181,6 +171,7 @@ def _print_model(count: int) -> None:
         growth = _POINTS / count
         owned = surface.vertices * growth
         taps = 2 ** (dim + 1) - 1
+        smaller = _surface(cloud(kind, count // 4, 0, count // 4))
         for name, (mean, most) in surface.ghosts.items():
             ghosts = most * growth**0.5
             sent = ghosts * _WIDTH * 4
@@ -188,6 +179,7 @@ def _print_model(count: int) -> None:
             rows.append(
                 [
                     f"{kind}, {name}",
+                    f"{smaller.ghosts[name][0] / smaller.vertices:.3f}",
                     f"{mean / surface.vertices:.3f}",
                     f"{ghosts / owned:.4f}",
                     f"{owned:.3g}",
@@ -196,13 +188,15 @@ def _print_model(count: int) -> None:
                     f"{flops / sent:.3g}",
                 ]
             )
-    columns = ["", f"ghosts ÷ own at {count:.0e}", f"at {_POINTS:.0e}", "own vertices", "MB sent"]
-    columns += [f"ms at {rate} Gb/s" for rate in _NETWORKS] + ["flop per byte"]
-    table(
-        f"Model: {_RANKS} ranks, {_POINTS:.0e} points, {_WIDTH} channels; the rank that sends most",
-        columns,
-        rows,
-    )
+    columns = [
+        "sent ÷ own vertices",
+        f"at {count // 4:.0e}",
+        f"at {count:.0e}",
+        f"at {_POINTS:.0e}",
+    ]
+    columns += ["own vertices", "MB", *(f"ms, {rate} Gb/s" for rate in _NETWORKS), "flop/byte"]
+    title = f"Model of {_RANKS} ranks: {_POINTS:.0e} points, {_WIDTH} channels, largest rank"
+    table(title, columns, rows)
 
 
 def _surface(feature: Tensor) -> _Surface:
