@@ -36,10 +36,12 @@ class Partition:
 
         All ranks call it with the rows of the points that they gave to :func:`partition`.
         """
+        self._moving().ranks.agree_on_rows("move", x)
         return self._moving().gather(x)
 
     def restore(self, x: Tensor) -> Tensor:
         """Send rows of moved points back, and return them in the order that they had."""
+        self._moving().ranks.agree_on_rows("restore", x)
         return self._moving().scatter(x)
 
     def _moving(self) -> Exchange:

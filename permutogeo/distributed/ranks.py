@@ -124,6 +124,17 @@ class Ranks:
                         f"rank 0 and {parts[position]} on rank {rank})"
                     )
 
+    def agree_on_rows(self, operation: str, rows: Tensor) -> None:
+        """Raise on all ranks unless they are about to exchange rows of the same kind.
+
+        Gloo aborts the process otherwise. With NCCL it would stall the device, and is left to
+        ``TORCH_DISTRIBUTED_DEBUG=DETAIL``.
+        """
+        if self.size > 1 and self.device.type == "cpu":
+            kind = f"{list(rows.shape[1:])} {rows.dtype}"
+            grad = rows.requires_grad and torch.is_grad_enabled()
+            self.agree({"operation": operation, "kind of rows": kind, "requires_grad": grad})
+
     @contextmanager
     def _reported(self, sent: int) -> Iterator[None]:
         """Count bytes and seconds; errors of the backend say that a rank was lost."""

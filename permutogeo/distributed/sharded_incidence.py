@@ -38,12 +38,15 @@ class ShardedIncidence(Incidence):
         return self.exchange.num_read
 
     def spread(self, values: Tensor) -> Tensor:
+        self.exchange.ranks.agree_on_rows("slice", values)
         return self.exchange.gather(values)
 
     def collect(self, rows: Tensor) -> Tensor:
+        self.exchange.ranks.agree_on_rows("splat", rows)
         return self.exchange.scatter(rows)
 
     def pull(self, x: Tensor) -> Tensor:
+        self.exchange.ranks.agree_on_rows("pull", x)
         return self._pulled()[0].gather(x)
 
     def pulled_vertex(self) -> Tensor:

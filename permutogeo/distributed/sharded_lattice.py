@@ -162,14 +162,14 @@ class ShardedLattice(Lattice):
         Shapes:
             - output: :math:`(M, K)` int64, in the order of :func:`permutogeo.stencil`
         """
+        self.ranks.agree({"operation": f"neighbors{(radius, dilation, stencil)}"})
         halo = self._stencil_halo(radius, dilation, stencil)
         number = torch.arange(self.num_vertices, device=self.device) + self.first_vertex
         number = torch.cat([halo.exchange.gather(number), number.new_full((1,), -1)])
         return number[halo.owned(halo.lattice.neighbors(radius, dilation, stencil)).long()]
 
     def blur(self, values: Tensor, transpose: bool = False) -> Tensor:
-        self._check_values(values)
-        wide = values.to(working_dtype(values))
+        wide = self._check_values(f"blur(transpose={transpose})", values)
         halo = self._blur_halo(transpose)
         return halo.apply(lambda rows: halo.lattice.blur(rows, transpose), wide).to(values.dtype)
 
@@ -183,10 +183,9 @@ class ShardedLattice(Lattice):
         stencil: str = "full",
         shared: bool = False,
     ) -> Tensor:
-        self._check_values(values)
-        halo = self._stencil_halo(radius, dilation, stencil)
         options = (radius, groups, dilation, stencil, shared)
-        wide = values.to(working_dtype(values))
+        wide = self._check_values(f"convolve{options}", values)
+        halo = self._stencil_halo(radius, dilation, stencil)
         dtype = torch.promote_types(values.dtype, filter_weight.dtype)
         return halo.apply(
             lambda rows: halo.lattice.convolve(rows, filter_weight, *options), wide
@@ -232,6 +231,7 @@ class ShardedLattice(Lattice):
         return Lattice(self.feature, self.batch, incidence, code, self.box, self.taps)
 
     def _coarsened(self) -> tuple[ShardedLattice, ShardedIncidence]:
+        self.ranks.agree({"operation": "coarsen"})
         build = type(self)._build
         coarse: ShardedLattice
         if self.others is None:
@@ -283,7 +283,10 @@ class ShardedLattice(Lattice):
     def _find_halo(self, reach: int, needs: Callable[[Lattice, Tensor], Tensor]) -> Halo:
         return find_halo(self.ranks, without_points(self, self.code), reach, needs)
 
-    def _check_values(self, values: Tensor) -> None:
+    def _check_values(self, operation: str, values: Tensor) -> Tensor:
+        """Check the values of all ranks, and return those of this one in the type of sums."""
         check_matrix(
             None, "values", values, device=self.device, rows=self.num_vertices, of="vertices"
         )
+        self.ranks.agree_on_rows(operation, values)
+        return values.to(working_dtype(values))

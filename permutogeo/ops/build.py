@@ -180,8 +180,11 @@ def _jvp(inputs: tuple, tangents: tuple) -> tuple:
 
 
 def _fake_in_box(feature, batch, box, tap_variance):
-    weight, vertex, code, _ = _fake(feature, batch, tap_variance)
-    return weight, vertex, code.new_empty(code.shape[0], box.shape[1] - 2)
+    count, dim = feature.shape
+    vertices = torch.library.get_ctx().new_dynamic_size(min=0)
+    vertex = torch.empty(count, dim + 1, dtype=torch.int32, device=feature.device)
+    code = torch.empty(vertices, box.shape[1] - 2, dtype=torch.int64, device=feature.device)
+    return feature.new_empty(count, dim + 1), vertex, code
 
 
 build = define(

@@ -245,6 +245,15 @@ def run_bad_input(group, rank, size):
         lattice.to("cpu")
     with pytest.raises(ValueError, match="one row for each of the"):
         lattice.blur(torch.zeros(lattice.num_vertices + 1, 1))
+    with pytest.raises(ValueError, match=r"same kind of rows .*got \[1\] .* on rank 0 and \[2\]"):
+        lattice.splat(feature[:, : 1 + min(rank, 1)])
+    with pytest.raises(ValueError, match=r"same kind of rows .*float32"):
+        lattice.splat(feature.float() if rank else feature)
+    values = lattice.splat(feature)
+    with pytest.raises(ValueError, match="same requires_grad"):
+        lattice.slice(values.clone().requires_grad_(rank == 1))
+    with pytest.raises(ValueError, match=r"same operation .*got blur.* on rank 0 and slice"):
+        lattice.slice(values) if rank else lattice.blur(values)
     lattice.splat(feature)  # all ranks are still in step
 
 
