@@ -106,7 +106,7 @@ class SplatNet(PointModel):
         if lattices is not None and len(lattices) != len(self.scales):
             fail(
                 self,
-                f"Expected {len(self.scales)} 'lattices', one each scale (got {len(lattices)})",
+                f"Expected {len(self.scales)} 'lattices', one for each scale (got {len(lattices)})",
             )
         given: Sequence[Lattice | None] = lattices or [None] * len(self.scales)
         built = [

@@ -1,6 +1,9 @@
 """Training with sharded clouds: data parallel outside, and a rank that dies."""
 
+import contextlib
+import io
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +77,24 @@ def test_device_mesh(on_ranks):
         for state in found:
             ours = torch.from_numpy(state[name])
             torch.testing.assert_close(ours, tensor, rtol=1e-9, atol=1e-9)
+
+
+def run_tutorial(group, rank, size):
+    """Run the program of the documentation on the ranks that are there already."""
+    page = (ROOT / "docs" / "distributed.md").read_text()
+    program = re.search(r"```python\n(# filter_cloud.py.*?)```", page, re.DOTALL).group(1)
+    shown = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(shown):
+        patch.setattr(torch.distributed, "init_process_group", lambda backend: None)
+        patch.setattr(torch.distributed, "destroy_process_group", lambda: None)
+        exec(program, {})
+    return shown.getvalue()
+
+
+def test_tutorial(on_ranks):
+    for rank, line in enumerate(on_ranks(run_tutorial, 4)):
+        assert line.startswith(f"rank {rank}: ShardedLattice(dim=3, num_points=")
+        assert 0 < float(line.split()[-1]) < 0.1
 
 
 # Runs under torchrun; rank 1 is killed in the middle of the first attempt.
