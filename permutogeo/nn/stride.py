@@ -77,7 +77,7 @@ class StrideEdges:
         place = 2 ** torch.arange(dim, -1, -1, device=step.device)
         present = vertex >= 0
         present = torch.stack([present[:, 0], present[:, 1] & (vertex[:, 0] != vertex[:, 1])], 1)
-        return cls(vertex, (step * place).sum(-1), present, len(coarse), 2**size - 1)
+        return cls(vertex, (step * place).sum(-1), present, coarse.shape[0], 2**size - 1)
 
     def edges(self) -> tuple[Tensor, Tensor]:
         """Return the edges from fine to coarse vertices ``[2, E]`` and their taps ``[E]``."""
