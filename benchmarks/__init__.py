@@ -22,6 +22,7 @@ BENCHMARKS = {
     "scaling": ("limits", "scaling"),
     "memory": ("limits", "memory"),
     "startup": ("limits", "startup"),
+    "distributed": ("distributed", "distributed"),
     "operators": ("operators", "operators"),
     "denoising": ("denoising", "denoising"),
     "pictures": ("pictures", "pictures"),

@@ -29,8 +29,9 @@ ROOMS = {
     "runtime": {"kernels"},
     "ops": BASE | {"runtime", "kernels"},
     "lattice": OPS,
+    "distributed": LATTICE,
     "functional": LATTICE,
-    "nn": FUNCTIONAL,
+    "nn": FUNCTIONAL | {"distributed"},
     "weights": DATA,
     "models": NN | {"weights"},
     "image": NN | DATA,
@@ -44,9 +45,10 @@ ROOMS = {
 }
 # Modules that other rooms may import, beside what a room's __init__ exports.
 DOORS = {
+    "distributed": "halo points ranges ranks",
     "runtime": "bridge memory threads",
     "ops": "boxes build mean_field stencils",
-    "lattice": "caching diagonal incidence normalization points precision warmup",
+    "lattice": "caching diagonal incidence lattice normalization points precision warmup",
     "nn": "crf",
     "weights": "pretrained",
     "data": "fields files formats geometry mesh open3d_loader pixels point_cloud require",

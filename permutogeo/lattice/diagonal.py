@@ -31,6 +31,7 @@ def blur_diagonal(lattice: Lattice) -> Tensor:
         >>> torch.allclose(self_term, response[:, 0])  # the points share no vertex
         True
     """
+    lattice = lattice.around_points()
     step = _AxisSteps(lattice)
     return _sum_of_pairs(lattice, lambda vertex, there, back: step.paths(vertex, there))
 
@@ -43,6 +44,7 @@ def convolve_diagonal(
     Shapes:
         - filter_weight: :math:`(K)`, one scalar filter
     """
+    lattice = lattice.around_points()
     place = _places(lattice.dim, radius, stencil).to(filter_weight.device)
     padded = torch.cat([filter_weight, filter_weight.new_zeros(1)])
     # A convolution gathers: b reads a at the offset from b to a.

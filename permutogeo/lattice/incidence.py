@@ -38,6 +38,43 @@ class Incidence:
     def num_points(self) -> int:
         return self.vertex.shape[0]
 
+    # A lattice that is sharded over ranks overrides the following; here a vertex is a row, and
+    # nothing is exchanged.
+
+    @property
+    def sharded(self) -> bool:
+        """Whether the vertices are distributed over the ranks of a process group."""
+        return False
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that ``vertex`` refers to."""
+        return self.num_vertices
+
+    def spread(self, values: Tensor) -> Tensor:
+        """Return the rows that ``vertex`` refers to, given values at vertices."""
+        return values
+
+    def collect(self, rows: Tensor) -> Tensor:
+        """Return values at vertices, the sums of rows: the transpose of :meth:`spread`."""
+        return rows
+
+    def pull(self, x: Tensor) -> Tensor:
+        """Return the values of all points that have a corner among the vertices of this rank."""
+        return x
+
+    def pulled_vertex(self) -> Tensor:
+        """Return the vertices of the points of :meth:`pull`, ``-1`` where not of this rank."""
+        return self.vertex
+
+    def total(self, x: Tensor) -> Tensor:
+        """Return the sum over the ranks of the lattice, differentiable."""
+        return x
+
+    def largest(self, x: Tensor) -> Tensor:
+        """Return the maximum over the ranks of the lattice."""
+        return x
+
     def splat(self, x: Tensor) -> Tensor:
         """Splat values at points ``[N, C]`` to values at vertices ``[M, C]``."""
         check_matrix(None, "x", x, device=self.weight.device, rows=self.num_points)
@@ -45,7 +82,7 @@ class Incidence:
         weight = self.weight.to(dtype)
         plan = self.splat_plan(sort=self._record_use())
         values = ops.splat(x.to(dtype), weight, self._index(), self._rows(), *plan)
-        return values[: self.num_vertices].to(x.dtype)
+        return self.collect(values[: self.num_rows]).to(x.dtype)
 
     def slice(self, values: Tensor) -> Tensor:
         """Slice values at vertices ``[M, C]`` to values at points ``[N, C]``."""
@@ -53,7 +90,7 @@ class Incidence:
             None, "values", values, device=self.weight.device, rows=self.num_vertices, of="vertices"
         )
         dtype = working_dtype(values)
-        weight, rows = self.weight.to(dtype), self._padded(values.to(dtype))
+        weight, rows = self.weight.to(dtype), self._padded(self.spread(values.to(dtype)))
         plan = self._plan_of_backward(values, weight)
         return ops.slice(rows, weight, self._index(), *plan).to(values.dtype)
 
@@ -71,7 +108,8 @@ class Incidence:
         )
         dtype = torch.promote_types(working_dtype(x), working_dtype(values))
         plan = self._plan_of_backward(x, values)
-        return ops.dot(x.to(dtype), self._padded(values.to(dtype)), self._index(), *plan)
+        rows = self._padded(self.spread(values.to(dtype)))
+        return ops.dot(x.to(dtype), rows, self._index(), *plan)
 
     def with_weight(self, weight: Tensor) -> Incidence:
         """Return the same corners with other weights ``[N, k]``; caches are shared."""
@@ -89,8 +127,8 @@ class Incidence:
             batch, vertex_batch = self.graphs
             graphs = [(part, vertex_batch) for part in batch.split(sizes)]
         return [
-            Incidence(*parts[:2], self.num_vertices, self.complete, parts[2])
-            for parts in zip(vertices, weights, graphs, strict=True)
+            replace(self, vertex=vertex, weight=weight, graphs=part, _cache={})
+            for vertex, weight, part in zip(vertices, weights, graphs, strict=True)
         ]
 
     def edges(self) -> tuple[Tensor, Tensor]:
@@ -138,13 +176,13 @@ class Incidence:
 
     def _rows(self) -> int:
         """Rows of values in kernels: one more, of zeros, where corners are absent."""
-        return self.num_vertices if self.complete else self.num_vertices + 1
+        return self.num_rows if self.complete else self.num_rows + 1
 
     def _index(self) -> Tensor:
         """Row of each corner in the values of a kernel."""
         if self.complete:
             return self.vertex
-        absent = self.num_vertices
+        absent = self.num_rows
         return self.cached("index", lambda: torch.where(self.vertex < 0, absent, self.vertex))
 
     def splat_plan(self, sort: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -174,6 +212,9 @@ def check_incidence(owner: Any, at: Any, like: Incidence) -> Incidence:
         fail(owner, f"Expected 'at' to be an Incidence (got {type(at).__name__})", TypeError)
     if torch.compiler.is_compiling():
         return at
+    if at.sharded != like.sharded:
+        kinds = [type(each).__name__ for each in (like, at)]
+        fail(owner, f"Expected 'at' to be a {kinds[0]} of the lattice (got {kinds[1]})")
     if at.num_vertices != like.num_vertices:
         fail(
             owner,

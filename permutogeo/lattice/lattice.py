@@ -320,19 +320,12 @@ class Lattice(TensorCacheMixin):
     def to(self, device: torch.device | str) -> Lattice:
         """Return a copy on another device."""
 
-        def move(batch: Tensor | None) -> Tensor | None:
-            return None if batch is None else batch.to(device)
+        def move(tensor: Any) -> Any:
+            return None if tensor is None else tensor.to(device)
 
-        others = self.others and (self.others[0].to(device), move(self.others[1]))
-        return Lattice(
-            self.feature.to(device),
-            move(self.batch),
-            self.incidence.to(device),
-            self.code.to(device),
-            self.box.to(device),
-            self.taps,
-            others,
-        )
+        others = self.others and (move(self.others[0]), move(self.others[1]))
+        points = move(self.feature), move(self.batch), move(self.incidence)
+        return Lattice(*points, move(self.code), move(self.box), self.taps, others)
 
     def __repr__(self) -> str:
         parts = [f"{name}={getattr(self, name)}" for name in ("dim", "num_points", "num_vertices")]
@@ -348,6 +341,10 @@ class Lattice(TensorCacheMixin):
     def incidence_at(self, at: Incidence | None) -> Incidence:
         """Return ``at`` after checking it, or the incidence of the lattice's own points."""
         return self.incidence if at is None else check_incidence(None, at, self.incidence)
+
+    def around_points(self) -> Lattice:
+        """Return the lattice of the vertices around the points of this process, all of them."""
+        return self
 
     @property
     def coordinate(self) -> Tensor:

@@ -127,8 +127,11 @@ class PointModel(torch.nn.Module):
         check_matrix(self, "x", x, device=found.device, rows=rows, channels=channels)
         if channels != -1:
             check_parameters(self, x)
-        if at is not None and getattr(self, "task", "point") == "graph":
-            fail(self, "Expected no output points with task='graph' (got a pair)")
+        if getattr(self, "task", "point") == "graph":
+            if at is not None:
+                fail(self, "Expected no output points with task='graph' (got a pair)")
+            if found.incidence.sharded:
+                fail(self, "Expected task='point' on a sharded lattice (got 'graph')")
         return found, at
 
     def _options(self) -> dict[str, Any]:

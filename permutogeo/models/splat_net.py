@@ -10,12 +10,11 @@ from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
 from permutogeo.checks import check_choice, fail
-from permutogeo.lattice import Lattice
+from permutogeo.lattice import Incidence, Lattice
 from permutogeo.models.base import (
     TASKS,
     Batches,
     Features,
-    Lattices,
     PointModel,
     gaussian_mean_at,
     readout,
@@ -105,24 +104,32 @@ class SplatNet(PointModel):
         self.reset_parameters()
 
     def forward(
-        self, x: Tensor, feature: Features, batch: Batches = None, lattice: Lattices = None
+        self,
+        x: Tensor,
+        feature: Features,
+        batch: Batches = None,
+        lattices: Sequence[Lattice | tuple[Lattice, Incidence]] | None = None,
     ) -> Tensor:
         """Predict at each point, or for each graph.
 
         Args:
             x: Values at the input points.
             feature: Features of the points, divided by their bandwidths; a pair for input and
-                output points.
+                output points; may be ``None`` if ``lattices`` are given.
             batch: Graph of each point. Points of different graphs do not interact.
-            lattice: The lattice of the first of ``scales``, or the result of
-                ``Lattice.build_bipartite``, if it was built before; the other scales are built
-                from its features.
+            lattices: One lattice for each of ``scales``, if they were built before; for other
+                output points the first is the result of ``Lattice.build_bipartite``.
         """
-        first, at = self.resolve(x, feature, batch, lattice, self.scales[0])
-        own, graphs = first.feature, first.batch
-        lattices = [first] + [
-            Lattice.build(own * (scale / self.scales[0]), graphs) for scale in self.scales[1:]
-        ]
+        if lattices is not None and len(lattices) != len(self.scales):
+            expected = f"{len(self.scales)} 'lattices', one for each scale"
+            fail(self, f"Expected {expected} (got {len(lattices)})")
+        given: Sequence = lattices or [None] * len(self.scales)
+        first, at = self.resolve(x, feature, batch, given[0], self.scales[0])
+        own = feature[0] if isinstance(feature, tuple | list) else feature
+        graphs = batch[0] if isinstance(batch, tuple | list) else batch
+        lattices = [first]
+        for scale, lattice in zip(self.scales[1:], given[1:], strict=True):
+            lattices.append(self.resolve(x, own, graphs, lattice, scale)[0])
         x = self.norms[0](self.lift(x)).relu()
         outs = [x]
         for i, lin in enumerate(self.lins):
@@ -131,7 +138,9 @@ class SplatNet(PointModel):
             x = self.norms[i + 1](lin(torch.cat([x, *sides], 1))).relu()
             outs.append(x)
         out = torch.cat(outs, 1)
-        out = readout(out, graphs) if self.task == "graph" else gaussian_mean_at(first, out, at)
+        out = (
+            readout(out, first.batch) if self.task == "graph" else gaussian_mean_at(first, out, at)
+        )
         return self.predict(torch.nn.functional.dropout(out, self.dropout, self.training))
 
     def _options(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from torch.nn import Parameter
 from torch_geometric.nn import inits
 
 from permutogeo.checks import check_matrix, check_parameters, fail
+from permutogeo.distributed.ranks import Ranks, sum_over_ranks
 from permutogeo.lattice import Lattice
 from permutogeo.lattice.points import check_lattice
 from permutogeo.lattice.precision import working_dtype
@@ -29,7 +30,7 @@ class LatticeNorm(LazyLayer):
 
     where the masses :math:`m` are the splat of ones at the points and sum to the number of points.
     Under :mod:`torch.distributed` the sums run over all ranks while training, and ranks may hold
-    different numbers of points.
+    different numbers of points. Statistics of a sharded lattice run over its ranks in any case.
 
     With message passing, each vertex sends its value, weighted by its mass, to one node that stands
     for the batch. With running statistics no messages are sent. An explainer's edge mask does not
@@ -154,12 +155,12 @@ class LatticeNorm(LazyLayer):
             return lattice.splat(values.new_ones(lattice.num_points, 1))
 
         mass = lattice.cached_constant(("mass", values.dtype), splat_ones)
-        sums = self._total(torch.cat([mass.sum(0), self._sum(values, mass)]))
+        sums = self._total(torch.cat([mass.sum(0), self._sum(values, mass)]), lattice)
         count = sums[0]
         divisor = torch.where(count > 0, count, 1.0)
         mean = sums[1:] / divisor
         # About the mean of all ranks: the difference of squares would cancel.
-        var = self._total(self._sum((values - mean).square(), mass)) / divisor
+        var = self._total(self._sum((values - mean).square(), mass), lattice) / divisor
         return mean, var, count
 
     def _sum(self, values: Tensor, mass: Tensor) -> Tensor:
@@ -170,10 +171,10 @@ class LatticeNorm(LazyLayer):
         edge_index = torch.stack([vertex, torch.zeros_like(vertex)])
         return self.pass_messages(edge_index, (len(values), 1), values, mass[:, 0])[0]
 
-    def _total(self, sums: Tensor) -> Tensor:
+    def _total(self, sums: Tensor, lattice: Lattice) -> Tensor:
         if self.training and _several_ranks(self.process_group):
-            return _sum_over_ranks(sums, self.process_group)
-        return sums
+            return sum_over_ranks(sums, Ranks(self.process_group))
+        return lattice.incidence.total(sums)
 
     @torch.no_grad()
     def _track(self, mean: Tensor, var: Tensor, count: Tensor) -> None:
@@ -196,26 +197,6 @@ class LatticeNorm(LazyLayer):
         )
 
 
-class _SumOverRanks(torch.autograd.Function):
-    """All-reduce sum whose backward is an all-reduce sum."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, group: Any) -> Tensor:
-        ctx.group = group
-        total = x.clone()
-        dist.all_reduce(total, group=group)
-        return total
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return _sum_over_ranks(grads[0].contiguous(), ctx.group), None
-
-
 def _several_ranks(group: Any = None) -> bool:
     """Whether the process group has more than one rank."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size(group) > 1
-
-
-def _sum_over_ranks(x: Tensor, group: Any = None) -> Tensor:
-    """Return the differentiable sum of ``x`` over all ranks."""
-    return _SumOverRanks.apply(x, group)

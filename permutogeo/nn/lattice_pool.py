@@ -93,9 +93,10 @@ class LatticePool(FilterBankLayer):
         working = working_dtype(values)
         wide = values.to(working)
         if self.mode == "learned":
-            out = strided_convolve(self, wide, StrideEdges.between(lattice, coarse, at))
+            edges = StrideEdges.between(lattice, coarse, at)
+            out = strided_convolve(self, at.pull(wide), edges)
         elif self.mode == "max":
-            out = self._max_pool(wide, StrideEdges.between(lattice, coarse, at))
+            out = self._max_pool(at.pull(wide), StrideEdges.between(lattice, coarse, at))
         else:
             out = self.splat(coarse, wide, at)
             if self.mode == "mean":

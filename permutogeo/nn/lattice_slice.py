@@ -94,18 +94,18 @@ class LatticeSlice(LatticeLayer):
         incidence = lattice.incidence if at is None else at
         working = working_dtype(values)
         weight = incidence.weight.to(working)
-        weight = weight + self._offset(values.to(working), incidence.vertex, weight)
+        weight = weight + self._offset(values.to(working), incidence, weight)
         moved = incidence.with_weight(weight)
         return self.slice(lattice, values.to(working), moved, explained=True).to(values.dtype)
 
-    def _offset(self, values: Tensor, vertex: Tensor, weight: Tensor) -> Tensor:
+    def _offset(self, values: Tensor, incidence: Incidence, weight: Tensor) -> Tensor:
         """Return the learned offset of each corner weight, ``[N, d + 1]``."""
         dtype = self.lin_hidden.weight.dtype
         narrow = weight.to(dtype).unsqueeze(-1)
         with torch.autocast(values.device.type, enabled=False):
-            seen = self.lin_values(values.to(dtype))
+            seen = incidence.spread(self.lin_values(values.to(dtype)))
             # Absent corners, of index -1, read the last row.
-            seen = torch.cat([seen, seen.new_zeros(1, seen.shape[1])])[vertex.long()]
+            seen = torch.cat([seen, seen.new_zeros(1, seen.shape[1])])[incidence.vertex.long()]
             corners = torch.cat([narrow, narrow * seen], -1).flatten(1)
             return self.lin_offset(self.lin_hidden(corners).relu()).to(weight.dtype)
 

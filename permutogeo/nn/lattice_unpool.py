@@ -103,8 +103,8 @@ class LatticeUnpool(FilterBankLayer):
         working = working_dtype(values)
         wide = values.to(working)
         if self.mode == "learned":
-            edges = StrideEdges.between(lattice, coarse, at)
-            out = strided_convolve(self, wide, edges, transpose=True)
+            edges = StrideEdges.between(lattice, coarse, at, transpose=True)
+            out = strided_convolve(self, at.spread(wide), edges, transpose=True)
         else:
             out = self.slice(coarse, wide, at, explained=True)
         if self.bias is not None:

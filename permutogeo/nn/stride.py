@@ -43,26 +43,41 @@ class StrideEdges:
     _cache: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def between(cls, fine: Lattice, coarse: Lattice, at: Incidence) -> StrideEdges:
-        """Return the edges for ``coarse, at = fine.coarsen()``, cached on ``at``."""
+    def between(
+        cls, fine: Lattice, coarse: Lattice, at: Incidence, transpose: bool = False
+    ) -> StrideEdges:
+        """Return the edges for ``coarse, at = fine.coarsen()``, cached on ``at``.
+
+        On a sharded lattice they are the edges that end on this rank: at its coarse vertices, from
+        the fine ones of ``at.pull``, or if ``transpose`` at its fine vertices, from the coarse ones
+        of ``at.spread``.
+        """
+
+        def make() -> StrideEdges:
+            if transpose:
+                return cls._between(fine.key, at.spread(coarse.key), at.vertex)
+            return cls._between(at.pull(fine.key), coarse.key, at.pulled_vertex())
+
         if torch.compiler.is_compiling():
-            return cls._between(fine, coarse, at)
-        return at.cached("stride", lambda: cls._between(fine, coarse, at))
+            return make()
+        return at.cached("unstride" if transpose and at.sharded else "stride", make)
 
     @classmethod
-    def _between(cls, fine: Lattice, coarse: Lattice, at: Incidence) -> StrideEdges:
-        size = fine.dim + 1
-        vertex = at.vertex.long()
-        above, below = fine.key.long(), coarse.key.long()
-        offset = above.unsqueeze(1) - 2 * below[vertex.clamp(min=0)]
+    def _between(cls, fine: Tensor, coarse: Tensor, vertex: Tensor) -> StrideEdges:
+        """Return the edges between vertices with these keys."""
+        dim = fine.shape[1]
+        size = dim + 1
+        vertex = vertex.long()
+        above, below = fine.long(), torch.cat([coarse.long(), coarse.new_zeros(1, dim).long()])
+        offset = above.unsqueeze(1) - 2 * below[vertex]
         # An offset is D c - sum(c) with c in {0, 1}^D; the digits of c in base 2 are its tap.
         total = (-offset[..., :1]) % size
         step = (offset + total).div(size, rounding_mode="floor")
         step = torch.cat([step, total - step.sum(-1, keepdim=True)], -1)
-        place = 2 ** torch.arange(fine.dim, -1, -1, device=step.device)
+        place = 2 ** torch.arange(dim, -1, -1, device=step.device)
         present = vertex >= 0
         present = torch.stack([present[:, 0], present[:, 1] & (vertex[:, 0] != vertex[:, 1])], 1)
-        return cls(vertex, (step * place).sum(-1), present, coarse.num_vertices, 2**size - 1)
+        return cls(vertex, (step * place).sum(-1), present, coarse.shape[0], 2**size - 1)
 
     def edges(self) -> tuple[Tensor, Tensor]:
         """Return the edges from fine to coarse vertices ``[2, E]`` and their taps ``[E]``."""

@@ -6,7 +6,7 @@ derivatives work) and an autocast rule (float32). Arguments are checked by
 """
 
 from permutogeo.ops.blur import blur
-from permutogeo.ops.build import build
+from permutogeo.ops.build import build, build_in_box
 from permutogeo.ops.convolve import convolve, convolve_backward, correlate
 from permutogeo.ops.convolve_channelwise import convolve_channelwise, correlate_channelwise
 from permutogeo.ops.convolve_edges import convolve_edges, correlate_edges
@@ -22,6 +22,7 @@ from permutogeo.ops.table import find, hash_codes
 __all__ = [
     "blur",
     "build",
+    "build_in_box",
     "convolve",
     "convolve_backward",
     "convolve_channelwise",

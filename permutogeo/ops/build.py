@@ -27,27 +27,40 @@ def _build(
     feature: torch.Tensor, batch: torch.Tensor | None, tap_variance: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     feature = feature.detach().contiguous()
+    _check_size(feature)
+    box = boxes.make(*grid_extent(feature, batch, tap_variance))
+    return *_build_in_box(feature, batch, box, tap_variance), box.to(feature.device)
+
+
+def _build_in_box(
+    feature: torch.Tensor, batch: torch.Tensor | None, box: torch.Tensor, tap_variance: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Build with the codes of a given box, on the CPU, that contains all points."""
+    feature = feature.detach().contiguous()
+    _check_size(feature)
     count, dim = feature.shape
     device = feature.device
     if count == 0:
-        box = boxes.make([0] * dim, [0] * dim, 1).to(device)
         vertex = torch.empty(0, dim + 1, dtype=torch.int32, device=device)
         code = torch.empty(0, box.shape[1] - 2, dtype=torch.int64, device=device)
-        return feature.new_empty(0, dim + 1), vertex, code, box
-    # Elsewhere all corners share one hash table.
-    most = _MOST_CORNERS if device.type == "cpu" else MOST_CODES
-    if count * (dim + 1) > most:
-        raise ValueError(
-            f"Expected at most {most} corners on {device.type} (got {count} points of {dim + 1}); "
-            f"build one lattice per part of the cloud"
-        )
-    box = boxes.make(*grid_extent(feature, batch, tap_variance))
+        return feature.new_empty(0, dim + 1), vertex, code
     weight = memory.empty(count, dim + 1, dtype=feature.dtype, device=device)
     run = bridge.load_kernels(kernels.make, dim, feature.dtype, box.shape[1] - 2, device=device)
     points = PointArguments(feature, batch, box, tap_variance, run.Real)
     insert = _insert_by_thread if device.type == "cpu" else _insert_atomically
     vertex, code = insert(run, points, weight)
-    return weight, vertex, code, points.box
+    return weight, vertex, code
+
+
+def _check_size(feature: torch.Tensor) -> None:
+    count, corners, device = len(feature), feature.shape[1] + 1, feature.device.type
+    # Elsewhere all corners share one hash table.
+    most = _MOST_CORNERS if device == "cpu" else MOST_CODES
+    if count * corners > most:
+        raise ValueError(
+            f"Expected at most {most} corners on {device} (got {count} points of {corners}); "
+            f"build one lattice per part of the cloud"
+        )
 
 
 def grid_extent(
@@ -151,18 +164,27 @@ def _fake(feature, batch, tap_variance):
 
 
 def _save(ctx: Any, inputs: tuple, output: tuple) -> None:
-    feature, _, ctx.tap_variance = inputs
-    ctx.save_for_backward(feature)
+    ctx.tap_variance, ctx.num_inputs = inputs[-1], len(inputs)
+    ctx.save_for_backward(inputs[0])
     ctx.mark_non_differentiable(*output[1:])
 
 
 def _backward(ctx: Any, grad: torch.Tensor, *_: Any) -> tuple:
-    return embed_adjoint(grad, *ctx.saved_tensors, ctx.tap_variance), None, None
+    grad_feature = embed_adjoint(grad, *ctx.saved_tensors, ctx.tap_variance)
+    return grad_feature, *(None,) * (ctx.num_inputs - 1)
 
 
 def _jvp(inputs: tuple, tangents: tuple) -> tuple:
-    feature, _, tap_variance = inputs
-    return embed_tangent(tangents[0], feature, tap_variance), None, None, None
+    integers = (None,) * (6 - len(inputs))  # outputs without a tangent
+    return embed_tangent(tangents[0], inputs[0], inputs[-1]), *integers
+
+
+def _fake_in_box(feature, batch, box, tap_variance):
+    count, dim = feature.shape
+    vertices = torch.library.get_ctx().new_dynamic_size(min=0)
+    vertex = torch.empty(count, dim + 1, dtype=torch.int32, device=feature.device)
+    code = torch.empty(vertices, box.shape[1] - 2, dtype=torch.int64, device=feature.device)
+    return feature.new_empty(count, dim + 1), vertex, code
 
 
 build = define(
@@ -170,6 +192,16 @@ build = define(
     " -> (Tensor weight, Tensor vertex, Tensor code, Tensor box)",
     _build,
     _fake,
+    save=_save,
+    backward=_backward,
+    jvp=_jvp,
+)
+
+build_in_box = define(
+    "build_in_box(Tensor feature, Tensor? batch, Tensor box, float tap_variance)"
+    " -> (Tensor weight, Tensor vertex, Tensor code)",
+    _build_in_box,
+    _fake_in_box,
     save=_save,
     backward=_backward,
     jvp=_jvp,

@@ -198,8 +198,13 @@ def test_given_lattice(make):
     model = make().double().eval()
     x, feature = make_points(dtype=DOUBLE)
     expected = model(x, feature)
-    assert torch.equal(model(x, None, None, Lattice.build(feature)), expected)
-    assert torch.equal(model(x, feature, lattice=Lattice.build(feature)), expected)
+    given = Lattice.build(feature)
+    if isinstance(model, SplatNet):
+        given = [given, Lattice.build(feature / 2)]
+        with pytest.raises(ValueError, match=r"Expected 2 'lattices', one for each scale"):
+            model(x, feature, None, given[:1])
+    assert torch.equal(model(x, None, None, given), expected)
+    assert torch.equal(model(x, feature, None, given), expected)
 
 
 def test_graph_models_have_no_output_points():

@@ -6,6 +6,7 @@ import torch
 from torch.testing import assert_close
 
 from permutogeo import Lattice, ops
+from permutogeo.ops import boxes
 from permutogeo.testing.reference import axis_stencil, elevate
 
 build_module = sys.modules["permutogeo.ops.build"]
@@ -105,10 +106,24 @@ def test_atomic_insertion_gives_the_same_lattice(monkeypatch, dtype, dim, spread
     assert_close(ops.build(feature, batch, 0.5), expected, rtol=0, atol=0)
 
 
+def test_a_given_box_gives_the_same_lattice(dtype):
+    """Codes differ with the box; the vertices and their order do not."""
+    feature, batch = torch.randn(200, 3, dtype=dtype), torch.randint(0, 3, (200,))
+    weight, vertex, code, box = ops.build(feature, batch, 0.5)
+    wider = boxes.pad(box, 7)
+    found = ops.build_in_box(feature, batch, wider, 0.5)
+    assert_close(found[:2], (weight, vertex), rtol=0, atol=0)
+    assert torch.equal(boxes.decode(found[2], wider), boxes.decode(code, box))
+    empty = ops.build_in_box(feature[:0], batch[:0], wider, 0.5)
+    assert [list(part.shape) for part in empty] == [[0, 4], [0, 4], [0, 1]]
+
+
 def test_gradients(check):
     """Through the weights; elsewhere than on faces, where there is no derivative."""
     feature = torch.randn(8, 3, dtype=torch.float64)
     check.gradients(lambda f: ops.build(f, None, 0.5)[0], feature)
+    box = Lattice.build(feature).box
+    check.gradients(lambda f: ops.build_in_box(f, None, box, 0.5)[0], feature)
     values = torch.randn(Lattice.build(feature).num_vertices, 2, dtype=torch.float64)
 
     def sliced(feature, values):
@@ -124,6 +139,12 @@ def test_opcheck(check):
         (feature, None, 0.5),
         (feature.double(), batch, 1.0),
         (feature.clone().requires_grad_(), batch, 0.5),
+    )
+    box = ops.build(feature, batch, 0.5)[3]
+    check.registered(
+        torch.ops.permutogeo.build_in_box.default,
+        (feature, batch, box, 0.5),
+        (feature.clone().requires_grad_(), None, box, 0.5),
     )
 
 

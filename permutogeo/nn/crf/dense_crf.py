@@ -242,7 +242,9 @@ class DenseCRF(Module):
         # Threads of the pool have neither the caller's CUDA stream nor its autocast.
         cpu = unary.device.type == "cpu" and not torch.is_autocast_enabled("cpu")
         small = not torch.compiler.is_compiling() and len(unary) <= _PARALLEL_BUILD_POINTS
-        parallel = cpu and small and not torch.is_grad_enabled()
+        # Ranks that share a lattice exchange in the same order, so on one thread.
+        alone = not self._check_sharded([lattice for _, lattice in points])
+        parallel = cpu and small and alone and not torch.is_grad_enabled()
         operators = _map_on_threads(build, kernels) if parallel else [build(m) for m in kernels]
         # From operators[kernel][step] to pairwise[step][kernel].
         mixes: Any = self.compatibilities
@@ -251,6 +253,19 @@ class DenseCRF(Module):
             for step in range(len(mixes))
         ]
         return CRFProblem(unary, pairwise, batch)
+
+    def _check_sharded(self, lattices: Sequence[Lattice | None]) -> bool:
+        """Return whether the lattices are sharded over ranks; raise if only some of them are."""
+        sharded = [lattice is not None and lattice.incidence.sharded for lattice in lattices]
+        if any(sharded) and not all(sharded):
+            fail(self, f"Expected 'lattices' to be all sharded, or none (got {list(lattices)})")
+        if any(sharded) and self.backward == "implicit":
+            fail(
+                self,
+                "Expected backward='unroll' or 'checkpoint' on a sharded lattice, since the "
+                "implicit gradient solves one system over all points (got 'implicit')",
+            )
+        return any(sharded)
 
     def _build_operators(
         self,
@@ -303,8 +318,10 @@ class DenseCRF(Module):
                 logits = checkpoint(self.solver.step, problem, before, step, use_reentrant=False)
             else:
                 logits = self.solver.step(problem, before, step)
-            if self.tolerance is not None and _largest_change(logits, before) <= self.tolerance:
-                break
+            if self.tolerance is not None:
+                change = problem.incidence.largest(_largest_change(logits, before))
+                if change <= self.tolerance:
+                    break
         return logits
 
     def extra_repr(self) -> str:
@@ -332,7 +349,7 @@ def _per_step(modules: Sequence[Module], copies: int) -> ModuleList:
 
 
 @torch.no_grad()
-def _largest_change(logits: Tensor, before: Tensor) -> float:
+def _largest_change(logits: Tensor, before: Tensor) -> Tensor:
     """Return the largest change of a marginal."""
     change = (logits.softmax(1) - before.softmax(1)).abs()
-    return float(change.max()) if change.numel() else 0.0
+    return change.max() if change.numel() else logits.new_zeros(())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from permutogeo.lattice import Incidence
 from permutogeo.nn.crf.compatibility import Compatibility
 from permutogeo.nn.crf.kernels import PairwiseOperator
 
@@ -35,6 +36,14 @@ class CRFProblem:
     unary: Tensor
     pairwise: Sequence[Sequence[Pairwise]]
     batch: Tensor | None = None
+
+    @property
+    def incidence(self) -> Incidence:
+        """The incidence of the points on the first lattice; without kernels, that of no points."""
+        for operator, _ in self.pairwise[0]:
+            return operator.source
+        nothing = self.unary.new_empty(0, 1)
+        return Incidence(nothing.to(torch.int32), nothing, 0, complete=True)
 
     def update(self, q: Tensor, step: int = 0) -> Tensor:
         r"""Return the negative gradient of the energy, :math:`\mathbf{u} - \sum_m w_m (K_m Q)
@@ -77,6 +86,7 @@ class CRFProblem:
 
     def _sum(self, share: Tensor) -> Tensor:
         if self.batch is None:
-            return share.sum(0, keepdim=True)
-        graphs = int(self.batch.max()) + 1 if len(self.batch) else 0
-        return share.new_zeros(graphs).index_add_(0, self.batch, share)
+            return self.incidence.total(share.sum(0, keepdim=True))
+        graphs = self.batch.max() + 1 if len(self.batch) else self.batch.new_zeros(())
+        sums = share.new_zeros(int(self.incidence.largest(graphs)))
+        return self.incidence.total(sums.index_add(0, self.batch, share))

@@ -162,6 +162,8 @@ def is_fusable(problem: CRFProblem) -> bool:
     most_vertices = _MAX_VERTICES_PER_POINT * len(unary)
     return all(
         operator.self_term is None
+        # The kernels of several lattices run on several threads, which cannot exchange in order.
+        and not operator.source.sharded
         # All steps share the lattices of the first.
         and operator.source.vertex is first.source.vertex
         and operator.source.num_vertices <= most_vertices

@@ -1,0 +1,45 @@
+import pytest
+import torch
+
+from permutogeo.distributed import ShardedLattice
+from permutogeo.distributed.halo import blur_reach, stencil_reach
+from permutogeo.lattice import Lattice
+
+
+def test_reach_bounds_the_steps_between_neighbors():
+    lattice = Lattice.build(torch.rand(400, 3) * 6)
+    code = lattice.code[:, 0]
+    for radius, dilation, stencil in ((1, 1, "full"), (2, 2, "axis")):
+        neighbors = lattice.neighbors(radius, dilation, stencil).long()
+        steps = (code[neighbors] - code[:, None])[neighbors >= 0].abs()
+        assert 0 < steps.max() <= stencil_reach(lattice.box, radius, dilation, stencil)
+    assert blur_reach(lattice.box, 3) >= stencil_reach(lattice.box, 1, 1, "full")
+
+
+def run_exact(group, rank, size):
+    """The halo is what the owned vertices read, no more and no less."""
+    feature = torch.rand(300, 2) * 12
+    one = Lattice.build(feature)
+    lattice = ShardedLattice.build(feature[rank::size], group=group)
+    mine = torch.arange(lattice.first_vertex, lattice.first_vertex + lattice.num_vertices)
+    halo = lattice._stencil_halo(1, 1, "full")
+    read = one.neighbors()[mine].long().unique()
+    expected = torch.cat([read[read >= 0], mine]).unique()
+    assert torch.equal(halo.lattice.code, one.code[expected])
+    assert torch.equal(halo.owned(halo.lattice.code), lattice.code)
+    assert lattice._stencil_halo(1, 1, "full") is halo, "kept by the lattice"
+
+    # The blur reads what its dense matrix has entries for.
+    dense = one.blur(torch.eye(one.num_vertices))
+    for transpose in (False, True):
+        matrix = dense.t() if transpose else dense
+        expected = (matrix[mine] != 0).any(0) | torch.isin(torch.arange(len(dense)), mine)
+        halo = lattice._blur_halo(transpose)
+        assert torch.equal(halo.lattice.code, one.code[expected])
+    return len(mine), halo.exchange.num_read
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_halo_is_exact(on_ranks, size):
+    for owned, read in on_ranks(run_exact, size):
+        assert read == owned if size == 1 else read > owned
