@@ -30,6 +30,7 @@ from permutogeo.runtime.products import add_product, multiply
 
 # Size of a chunk of gathered rows: it fits into a core's cache.
 _CHUNK_BYTES = 4 * 2**20
+_FEW_EDGES = 2**16
 # Partial sums of the filter's gradient, on any number of threads.
 _PARTIAL_SUMS = 16
 # Blocks of targets of a sorted table, and the number of rows in each.
@@ -51,7 +52,9 @@ class _Chunks:
         self.workers = max(1, workspace // (self.size * row_bytes))
         self.begin, self.taps = begin.tolist(), taps
         self.blocks = (len(self.begin) - 1) // max(1, taps)
-        self.parallel = values.device.type == "cpu" and self.blocks > 1
+        # torch's own threads suit one large block; for few edges they cost more than they save.
+        pooled = self.blocks > 1 or self.begin[-1] < _FEW_EDGES
+        self.pooled = values.device.type == "cpu" and pooled
 
     @property
     def largest(self) -> int:
@@ -70,7 +73,7 @@ class _Chunks:
     def run(self, work: Callable[[Iterator[int]], None], count: int) -> None:
         """Distribute ``range(count)`` over the threads of the pool."""
         pending = iter(range(count))
-        if not self.parallel:  # torch's own threads, or the stream of the calling thread
+        if not self.pooled:  # torch's own threads, or the stream of the calling thread
             with torch.no_grad():
                 work(pending)
             return

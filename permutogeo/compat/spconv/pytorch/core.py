@@ -150,9 +150,9 @@ class SparseConvTensor:
     @classmethod
     def from_dense(cls, x: Tensor) -> SparseConvTensor:
         """Return the voxels of a dense tensor ``[B, *shape, C]`` with a channel other than 0."""
-        sparse = x.to_sparse(x.dim() - 1)
-        indices = sparse.indices().t().contiguous().int()
-        return cls(sparse.values(), indices, list(x.shape[1:-1]), x.shape[0])
+        indices = (x != 0).any(-1).nonzero()
+        features = x[tuple(indices.t())]
+        return cls(features, indices.int(), list(x.shape[1:-1]), x.shape[0])
 
     def dense(self, channels_first: bool = True) -> Tensor:
         """Return ``[B, C, *shape]``, or ``[B, *shape, C]``, with zeros where no voxel is."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from permutogeo.checks import check_integer, fail
-from permutogeo.compat.spconv._rules import VoxelPairs, IndiceData, strided_rule, submanifold_rule
+from permutogeo.compat.spconv._rules import IndiceData, VoxelPairs, strided_rule, submanifold_rule
 from permutogeo.compat.spconv.core import ConvAlgo
 from permutogeo.compat.spconv.pytorch._convolution import Extent
 from permutogeo.compat.spconv.pytorch.core import SparseConvTensor, expand_nd
