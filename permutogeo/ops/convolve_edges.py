@@ -33,9 +33,8 @@ _CHUNK_BYTES = 4 * 2**20
 _FEW_EDGES = 2**16
 # Partial sums of the filter's gradient, on any number of threads.
 _PARTIAL_SUMS = 16
-# Blocks of targets of a sorted table, and the number of rows in each.
-_BLOCKS = 16
-_FEWEST_ROWS, _MOST_ROWS = 1024, 8192
+# Rows of a block of targets: large products are faster, several blocks keep several threads busy.
+_FEWEST_ROWS, _FEW_ROWS, _MOST_ROWS = 1024, 4096, 8192
 
 
 class _Chunks:
@@ -179,7 +178,7 @@ def _sort_edges(table, source_row, target_row):
     rows, taps = table.shape
     if table.device.type != "cpu":
         return _sort_on_device(table, source_row, target_row)
-    block = max(_FEWEST_ROWS, min(_MOST_ROWS, -(-rows // _BLOCKS)))
+    block = _block_rows(rows)
     blocks = -(-rows // block)
     table = table.contiguous()
     run = bridge.load_kernels(kernels.make_sort, device=table.device)
@@ -196,6 +195,13 @@ def _sort_edges(table, source_row, target_row):
     outputs = (bridge.array(position, 2), bridge.array(source, 1), bridge.array(target, 1))
     launch(run.place, blocks, block, bridge.array(table, 2), *rows_of, *outputs)
     return edges, begin
+
+
+def _block_rows(rows: int) -> int:
+    """Return the rows of a block: two blocks of a small table, at least 16 of a large one."""
+    if rows < 2 * _FEW_ROWS:
+        return max(_FEWEST_ROWS, -(-rows // 2))
+    return max(_FEW_ROWS, min(_MOST_ROWS, -(-rows // 16)))
 
 
 def _sort_on_device(table, source_row, target_row):

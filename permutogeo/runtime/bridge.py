@@ -106,7 +106,7 @@ def prepare(kernel: wp.Kernel, *args: Any, device: torch.device) -> Callable[...
 
     def call(first: int, size: int, *changed: Any) -> None:
         for index, part in enumerate(changed):
-            command.set_param_at_index(2 + index, part)
+            command.set_param_at_index_from_ctype(2 + index, part)
         command.set_param_at_index(1, first)
         command.set_dim(size)
         command.launch()
