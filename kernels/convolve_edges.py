@@ -44,7 +44,29 @@ def make(dtype: type) -> SimpleNamespace:
         add4(x4, i, t, out4)
         add1(x1, i, t, out1)
 
-    return SimpleNamespace(module=module, add=add)
+    @kernel(module)
+    def add_in_order(
+        start: int,
+        first: int,
+        count: int,
+        x16: wp.array2d(dtype=Row16),  # [n, C]
+        x4: wp.array2d(dtype=Row4),
+        x1: wp.array2d(dtype=Row1),
+        target: wp.array1d(dtype=wp.int32),  # [E]
+        out16: wp.array2d(dtype=Row16),  # [targets, C], in and out
+        out4: wp.array2d(dtype=Row4),
+        out1: wp.array2d(dtype=Row1),
+    ):
+        """Add rows to the targets of ``count`` edges from ``first`` on, one after the other. A
+        launch has one thread, which owns all of them."""
+        for j in range(count):
+            i = (j + wp.tid() + start) & not_negative
+            t = target[first + i] & not_negative
+            add16(x16, i, t, out16)
+            add4(x4, i, t, out4)
+            add1(x1, i, t, out1)
+
+    return SimpleNamespace(module=module, add=add, add_in_order=add_in_order)
 
 
 @cache

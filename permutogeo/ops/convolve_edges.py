@@ -26,7 +26,7 @@ from permutogeo.kernels import convolve_edges as kernels
 from permutogeo.ops._library import define, ops
 from permutogeo.ops.splat import combine
 from permutogeo.runtime import bridge, memory, threads
-from permutogeo.runtime.products import add_product, multiply
+from permutogeo.runtime.products import add_product, multiply, uses_onednn
 
 # Size of a chunk of gathered rows: it fits into a core's cache.
 _CHUNK_BYTES = 4 * 2**20
@@ -37,15 +37,22 @@ _PARTIAL_SUMS = 16
 _FEWEST_ROWS, _FEW_ROWS, _MOST_ROWS = 1024, 4096, 8192
 
 
+Chunk = tuple[int, int, int]  # tap, first and last edge
+
+
 class _Chunks:
     """Edges of a convolution, in chunks whose rows fit into the workspace.
 
     Args:
-        channels: Channels of all rows that one edge needs.
+        inputs: Channels of the sources.
+        outputs: Channels of the targets.
     """
 
-    def __init__(self, values: torch.Tensor, begin: torch.Tensor, taps: int, channels: int):
-        row_bytes = max(1, channels * values.element_size())
+    def __init__(
+        self, values: torch.Tensor, begin: torch.Tensor, taps: int, inputs: int, outputs: int
+    ):
+        self.values, self.products = values, inputs * outputs
+        row_bytes = max(1, (inputs + outputs) * values.element_size())
         workspace = memory.get_workspace()
         self.size = max(1, min(_CHUNK_BYTES, workspace) // row_bytes)
         self.workers = max(1, workspace // (self.size * row_bytes))
@@ -54,15 +61,29 @@ class _Chunks:
         # torch's own threads suit one large block; for few edges they cost more than they save.
         pooled = self.blocks > 1 or self.begin[-1] < _FEW_EDGES
         self.pooled = values.device.type == "cpu" and pooled
+        self.largest = min(self.size, self.begin[-1])
 
-    @property
-    def largest(self) -> int:
-        """The number of edges in the largest chunk."""
-        longest = max(map(int.__sub__, self.begin[1:], self.begin[:-1]), default=0)
-        return min(self.size, longest)
+    def groups(self, block: int) -> Iterator[list[Chunk]]:
+        """Yield the chunks of a block, small ones together with those that follow them.
 
-    def of(self, block: int) -> Iterator[tuple[int, int, int]]:
-        """Yield tap, first and last edge of each chunk of a block."""
+        One gather and one sum serve all chunks of a group. On a GPU, each has its own: the targets
+        of different taps may be equal.
+        """
+        group: list[Chunk] = []
+        for tap, first, last in self._of(block):
+            alone = self.values.device.type != "cpu"
+            alone = alone or uses_onednn(self.values, (last - first) * self.products)
+            if group and (alone or last - group[0][1] > self.size):
+                yield group
+                group = []
+            group.append((tap, first, last))
+            if alone:
+                yield group
+                group = []
+        if group:
+            yield group
+
+    def _of(self, block: int) -> Iterator[Chunk]:
         for tap in range(self.taps):
             segment = block * self.taps + tap
             first, end = self.begin[segment], self.begin[segment + 1]
@@ -83,7 +104,7 @@ class _Chunks:
 def _convolve_edges(values, filter, edges, begin, back_edges, back_begin, opposite, num_targets):
     taps, inputs, outputs = filter.shape
     out = memory.full(num_targets, outputs, value=0, dtype=values.dtype, device=values.device)
-    chunks = _Chunks(values, begin, taps, inputs + outputs)
+    chunks = _Chunks(values, begin, taps, inputs, outputs)
     if 0 in (out.numel(), values.numel(), chunks.largest):
         return out
     values = values.detach().contiguous()
@@ -94,19 +115,20 @@ def _convolve_edges(values, filter, edges, begin, back_edges, back_begin, opposi
     def work(blocks: Iterator[int]) -> None:
         gathered = values.new_empty(chunks.largest, inputs)
         product = values.new_empty(chunks.largest, outputs)
-        add = bridge.prepare(
-            run.add,
-            *bridge.rows(product),
-            bridge.array(target, 1),
-            *bridge.rows(out),
-            device=values.device,
-        )
+        described = (*bridge.rows(product), bridge.array(target, 1), *bridge.rows(out))
+        add = bridge.prepare(run.add, *described, device=values.device)
+        add_in_order = bridge.prepare(run.add_in_order, 0, *described, device=values.device)
         for block in blocks:
-            for tap, first, last in chunks.of(block):
-                rows = gathered[: last - first]
-                torch.index_select(values, 0, source[first:last], out=rows)
-                made = multiply(rows, matrix[tap], product[: last - first])
-                add(first, last - first, *bridge.rows(made))
+            for group in chunks.groups(block):
+                start, end = group[0][1], group[-1][2]
+                torch.index_select(values, 0, source[start:end], out=gathered[: end - start])
+                for tap, first, last in group:
+                    part = slice(first - start, last - start)
+                    made = multiply(gathered[part], matrix[tap], product[part])
+                if len(group) == 1:
+                    add(start, end - start, *bridge.rows(made))
+                else:
+                    add_in_order(start, 1, end - start)
 
     chunks.run(work, chunks.blocks)
     return out
@@ -114,7 +136,7 @@ def _convolve_edges(values, filter, edges, begin, back_edges, back_begin, opposi
 
 def _correlate_edges(values, grad, edges, begin, back_edges, back_begin, opposite):
     taps, inputs, outputs = len(opposite), values.shape[1], grad.shape[1]
-    chunks = _Chunks(values, begin, taps, inputs + outputs)
+    chunks = _Chunks(values, begin, taps, inputs, outputs)
     parts = max(1, min(_PARTIAL_SUMS, chunks.blocks))
     sums = values.new_zeros(parts, taps, inputs, outputs)
     if 0 in (sums.numel(), chunks.largest):
@@ -127,11 +149,13 @@ def _correlate_edges(values, grad, edges, begin, back_edges, back_begin, opposit
         right = grad.new_empty(chunks.largest, outputs)
         for part in mine:
             for block in range(part, chunks.blocks, parts):
-                for tap, first, last in chunks.of(block):
-                    rows, others = left[: last - first], right[: last - first]
-                    torch.index_select(values, 0, source[first:last], out=rows)
-                    torch.index_select(grad, 0, target[first:last], out=others)
-                    add_product(sums[part, tap], rows, others)
+                for group in chunks.groups(block):
+                    start, end = group[0][1], group[-1][2]
+                    torch.index_select(values, 0, source[start:end], out=left[: end - start])
+                    torch.index_select(grad, 0, target[start:end], out=right[: end - start])
+                    for tap, first, last in group:
+                        rows = slice(first - start, last - start)
+                        add_product(sums[part, tap], left[rows], right[rows])
 
     chunks.run(work, parts)
     return combine(sums)

@@ -13,7 +13,7 @@ _FEWEST_TRANSPOSED = 2**23
 
 
 def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
-    """Return ``rows @ matrix.t()``, in ``out`` or in a tensor of its own.
+    """Return ``rows @ matrix.t()``, in ``out`` or, by oneDNN, in a tensor of its own.
 
     Not recorded by autograd. The choice between the libraries depends on sizes only.
 
@@ -22,23 +22,29 @@ def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
         matrix: ``[C', C]``.
         out: ``[n, C']``.
     """
-    linear = _onednn_linear()
-    if linear is not None and _pays(rows, out.numel() * rows.shape[1], _FEWEST_OPERATIONS):
-        return linear(rows, matrix, None, "none", [], "")
+    if uses_onednn(rows, len(rows) * matrix.numel()):
+        return _onednn_linear()(rows, matrix, None, "none", [], "")  # type: ignore[misc]
     return torch.mm(rows, matrix.t(), out=out)
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Add ``left.t() @ right`` to ``total``, not recorded by autograd."""
-    linear = _onednn_linear()
-    if linear is not None and _pays(left, total.numel() * len(left), _FEWEST_TRANSPOSED):
-        total.add_(linear(left.t(), right.t(), None, "none", [], ""))
+    if uses_onednn(left, len(left) * total.numel(), _FEWEST_TRANSPOSED):
+        linear = _onednn_linear()
+        total.add_(linear(left.t(), right.t(), None, "none", [], ""))  # type: ignore[misc]
     else:
         total.addmm_(left.t(), right)
 
 
-def _pays(rows: Tensor, products: int, fewest: int) -> bool:
-    return 2 * products >= fewest and rows.dtype == torch.float32 and rows.device.type == "cpu"
+def uses_onednn(like: Tensor, size: int, fewest: int = _FEWEST_OPERATIONS) -> bool:
+    """Return whether a product of ``size`` multiplications is left to oneDNN.
+
+    Args:
+        like: A tensor of the operands' type and device.
+    """
+    if 2 * size < fewest or like.dtype != torch.float32 or like.device.type != "cpu":
+        return False
+    return _onednn_linear() is not None
 
 
 @cache
