@@ -26,6 +26,7 @@ BENCHMARKS = {
     "operators": ("operators", "operators"),
     "denoising": ("denoising", "denoising"),
     "pictures": ("pictures", "pictures"),
+    "spconv": ("spconv", "spconv"),
 }
 
 

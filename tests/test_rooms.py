@@ -46,14 +46,14 @@ ROOMS = {
 # Modules that other rooms may import, beside what a room's __init__ exports.
 DOORS = {
     "distributed": "halo points ranges ranks",
-    "runtime": "bridge memory threads",
-    "ops": "boxes build mean_field stencils",
+    "runtime": "bridge memory products threads",
+    "ops": "boxes build mean_field stencils strided",
     "lattice": "caching diagonal incidence lattice normalization points precision warmup",
     "nn": "crf",
     "weights": "pretrained",
     "data": "fields files formats geometry mesh open3d_loader pixels point_cloud require",
     "denoising": "cascade triangles",
-    "compat": "pydensecrf",
+    "compat": "pydensecrf spconv",
     "testing": "reference",
     "benchmarks": "timing workloads",
 }

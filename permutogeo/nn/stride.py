@@ -85,15 +85,17 @@ class StrideEdges:
         return torch.stack([fine, self.coarse[fine, side]]), self.tap[fine, side]
 
     def by_tap(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the edges sorted by tap: fine and coarse vertices ``[2M]``, and the offset of each
-        tap ``[taps + 1]``. Absent edges follow the last tap."""
+        """Return the edges sorted by tap: fine and coarse vertices ``[2, 2M]``, the offset of each
+        tap ``[taps + 1]``, and the taps ``[taps]``. Absent edges follow the last tap."""
         return cached(self._cache, "by tap", self._by_tap)
 
     def _by_tap(self) -> tuple[Tensor, Tensor, Tensor]:
+        taps = torch.arange(self.num_taps, device=self.tap.device)
         tap = torch.where(self.present, self.tap, self.num_taps).reshape(-1)
         tap, order = torch.sort(tap, stable=True)
         begin = torch.searchsorted(tap, torch.arange(self.num_taps + 1, device=tap.device))
-        return order // 2, self.coarse.reshape(-1)[order], begin
+        edges = torch.stack([order // 2, self.coarse.reshape(-1)[order]]).to(torch.int32)
+        return edges, begin, taps
 
 
 def strided_convolve(
@@ -104,10 +106,10 @@ def strided_convolve(
     assert weight is not None
     sizes = (stride.coarse.shape[0], stride.num_coarse)
     if layer.fused:
-        *ends, begin = stride.by_tap()
-        source, target = reversed(ends) if transpose else ends
-        taps = weight.to(values.dtype)
-        return convolve_edges(values, taps, source, target, begin, sizes[0 if transpose else 1])
+        edges, begin, taps = stride.by_tap()
+        there, back = (edges.flip(0), edges) if transpose else (edges, edges.flip(0))
+        indices = (there, begin, back, begin, taps, sizes[0 if transpose else 1])
+        return convolve_edges(values, weight.to(values.dtype), *indices)
     edge_index, tap = stride.edges()
     if transpose:
         edge_index, sizes = edge_index.flip(0), sizes[::-1]

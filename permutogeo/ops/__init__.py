@@ -9,15 +9,15 @@ from permutogeo.ops.blur import blur
 from permutogeo.ops.build import build, build_in_box
 from permutogeo.ops.convolve import convolve, convolve_backward, correlate
 from permutogeo.ops.convolve_channelwise import convolve_channelwise, correlate_channelwise
-from permutogeo.ops.convolve_edges import convolve_edges, correlate_edges
+from permutogeo.ops.convolve_edges import convolve_edges, correlate_edges, sort_edges
 from permutogeo.ops.dot import dot
 from permutogeo.ops.embed import embed_adjoint, embed_tangent
 from permutogeo.ops.locate import locate
-from permutogeo.ops.neighbors import neighbors, opposite
+from permutogeo.ops.neighbors import cubic_neighbors, neighbors, opposite
 from permutogeo.ops.plan import splat_plan
 from permutogeo.ops.slice import slice
 from permutogeo.ops.splat import splat
-from permutogeo.ops.table import find, hash_codes
+from permutogeo.ops.table import find, hash_codes, sort_codes
 
 __all__ = [
     "blur",
@@ -30,6 +30,7 @@ __all__ = [
     "correlate",
     "correlate_channelwise",
     "correlate_edges",
+    "cubic_neighbors",
     "dot",
     "embed_adjoint",
     "embed_tangent",
@@ -39,6 +40,8 @@ __all__ = [
     "neighbors",
     "opposite",
     "slice",
+    "sort_codes",
+    "sort_edges",
     "splat",
     "splat_plan",
 ]

@@ -17,7 +17,7 @@ from permutogeo.ops.embed import (
     feature_range,
     grid_bounds,
 )
-from permutogeo.ops.table import MOST_CODES, ThreadTables, claim
+from permutogeo.ops.table import MOST_CODES, ThreadTables, claim, sort_codes
 from permutogeo.runtime import bridge, memory
 
 _MOST_CORNERS = 2**31 - 1
@@ -136,18 +136,10 @@ def _insert_atomically(
     )
     owner = claim(code)[1]
     first = (owner == torch.arange(len(owner), device=device, dtype=torch.int32)).nonzero()[:, 0]
-    order = _lexicographic_order(code[first])
+    order = sort_codes(code[first])
     number = torch.empty_like(owner)
     number[first[order]] = torch.arange(len(first), device=device, dtype=torch.int32)
     return number[owner.long()].view(count, corners), code[first[order]]
-
-
-def _lexicographic_order(code: torch.Tensor) -> torch.Tensor:
-    """Return the permutation that sorts codes ``[n, words]``, the first word most significant."""
-    order = torch.arange(len(code), device=code.device)
-    for word in reversed(range(code.shape[1])):
-        order = order[code[order, word].argsort(stable=True)]
-    return order
 
 
 def _fake(feature, batch, tap_variance):

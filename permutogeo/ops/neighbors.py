@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from permutogeo.kernels import neighbors as kernels
@@ -23,16 +25,34 @@ def with_zero_row(values: torch.Tensor) -> torch.Tensor:
 def _neighbors(
     code: torch.Tensor, box: torch.Tensor, radius: int, dilation: int, stencil: str
 ) -> torch.Tensor:
-    device, dim = code.device, box.shape[0] - 1
-    code = code.contiguous()
-    # On the CPU until the end: indexing by a mask would synchronize.
+    dim = box.shape[0] - 1
     offset = stencils.grid_offsets(dim, radius, dilation, stencil)
     opposite = stencils.opposite(dim, radius, stencil)
+    # The table of axes is stored by columns, as the blur reads it.
+    return _merge(code, box, offset, opposite, by_column=stencil == "axis")
+
+
+def _cubic_neighbors(
+    code: torch.Tensor, box: torch.Tensor, kernel_size: list[int], dilation: list[int]
+) -> torch.Tensor:
+    offset = stencils.cubic_offsets(kernel_size, dilation)
+    return _merge(code, box, offset, torch.arange(len(offset)).flip(0))
+
+
+def _merge(
+    code: torch.Tensor,
+    box: torch.Tensor,
+    offset: torch.Tensor,
+    opposite: torch.Tensor,
+    by_column: bool = False,
+) -> torch.Tensor:
+    """Return the neighbors at ``offset`` ``[K, d]``, which contains the negative of each."""
+    device, code = code.device, code.contiguous()
     shape = (len(code), len(offset))
-    if stencil == "axis":  # stored by columns, as the blur reads it
-        out = memory.full(*shape[::-1], value=-1, dtype=torch.int32, device=device).t()
-    else:
-        out = memory.full(*shape, value=-1, dtype=torch.int32, device=device)
+    shape = shape[::-1] if by_column else shape
+    out = memory.full(*shape, value=-1, dtype=torch.int32, device=device)
+    out = out.t() if by_column else out
+    # On the CPU until the end: indexing by a mask would synchronize.
     index = torch.arange(len(offset), device="cpu")
     half = index <= opposite  # the centre is its own opposite
     if len(code) == 0:
@@ -78,5 +98,13 @@ opposite = define(
     ),
     lambda like, dim, radius, stencil: like.new_empty(
         stencils.num_taps(dim, radius, stencil), dtype=torch.int64
+    ),
+)
+
+cubic_neighbors = define(
+    "cubic_neighbors(Tensor code, Tensor box, int[] kernel_size, int[] dilation) -> Tensor",
+    _cubic_neighbors,
+    lambda code, box, kernel_size, dilation: code.new_empty(
+        code.shape[0], math.prod(kernel_size), dtype=torch.int32
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from itertools import product
 
@@ -42,6 +43,15 @@ def num_taps(dim: int, radius: int, kind: str = "full") -> int:
 def grid_offsets(dim: int, radius: int, dilation: int, kind: str) -> torch.Tensor:
     """Return the offsets in grid coordinates, ``[K, d]``."""
     return torch.from_numpy(_grid(dim, radius, kind) * dilation)
+
+
+def cubic_offsets(kernel_size: Sequence[int], dilation: Sequence[int]) -> torch.Tensor:
+    """Return the offsets ``[K, d]`` of a centered box of taps, the last axis innermost."""
+    axes = [
+        step * (torch.arange(size) - size // 2)
+        for size, step in zip(kernel_size, dilation, strict=True)
+    ]
+    return torch.cartesian_prod(*axes).view(-1, len(axes))
 
 
 @cache

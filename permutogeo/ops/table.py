@@ -168,6 +168,16 @@ def sort_unique(lists: list[torch.Tensor]) -> torch.Tensor:
     return torch.from_numpy(codes)
 
 
+def sort_codes(code: torch.Tensor) -> torch.Tensor:
+    """Return the permutation that sorts codes ``[n, words]``, the first word most significant."""
+    if code.device.type == "cpu" and code.shape[1] == 1:
+        return torch.from_numpy(code[:, 0].numpy().argsort())  # NumPy's sort uses SIMD
+    order = torch.arange(len(code), device=code.device)
+    for word in reversed(range(code.shape[1])):
+        order = order[code[order, word].argsort(stable=True)]
+    return order
+
+
 def _most_codes(capacity: int) -> int:
     """Codes that a table holds before it grows: probes stay short up to a load of 5/8."""
     return capacity * 5 // 8

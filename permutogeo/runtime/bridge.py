@@ -92,17 +92,21 @@ def launch(
     threads.run_jobs([piece(*part) for part in threads.split_range(size, grain)])
 
 
-def prepare(kernel: wp.Kernel, *args: Any, device: torch.device) -> Callable[[int, int], None]:
-    """Record a launch to be repeated by ``call(first, size)``.
+def prepare(kernel: wp.Kernel, *args: Any, device: torch.device) -> Callable[..., None]:
+    """Record a launch to be repeated by ``call(first, size, *changed)``.
 
-    ``first`` is the argument after ``start``. On the CPU the launch runs on the calling thread, at
-    a fraction of the overhead of :func:`launch`.
+    ``first`` is the argument after ``start``; ``changed`` replaces the arguments that follow it. On
+    the CPU the launch runs on the calling thread, at a fraction of the overhead of :func:`launch`.
     """
     if device.type == "cuda":
-        return lambda first, size: launch(kernel, size, first, *args, device=device)
+        return lambda first, size, *changed: launch(
+            kernel, size, first, *changed, *args[len(changed) :], device=device
+        )
     command = wp.launch(kernel, 1, inputs=[0, 0, *args], device="cpu", record_cmd=True)
 
-    def call(first: int, size: int) -> None:
+    def call(first: int, size: int, *changed: Any) -> None:
+        for index, part in enumerate(changed):
+            command.set_param_at_index_from_ctype(2 + index, part)
         command.set_param_at_index(1, first)
         command.set_dim(size)
         command.launch()

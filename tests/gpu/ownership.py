@@ -111,7 +111,10 @@ class Checker:
         self.run(kernel, (size, *inner), inputs=[0, *args], device="cpu")
 
     def prepare(self, kernel, *args, device):
-        return lambda first, size: self.launch(kernel, size, first, *args, device=device)
+        def call(first, size, *changed):
+            self.launch(kernel, size, first, *changed, *args[len(changed) :], device=device)
+
+        return call
 
     @contextlib.contextmanager
     def active(self):
@@ -161,8 +164,21 @@ def exercise(dim: int, place) -> None:
     for shared in (True, False):
         ops.correlate_channelwise.default(values, values, neighbors, opposite, shared)
     ops.dot.default(x, values, lattice.vertex, None, None, None)
+    edge_operators(values, neighbors, opposite, place)
     ops.embed_tangent.default(feature, feature, 0.5)
     ops.embed_adjoint.default(lattice.weight, feature, 0.5)
+
+
+def edge_operators(values, neighbors, opposite, place) -> None:
+    """Convolve along the edges of the neighbor table."""
+    ops = torch.ops.permutogeo
+    count, taps = neighbors.shape
+    row = place(torch.arange(count, dtype=torch.int32))
+    sorted_edges = ops.sort_edges.default(neighbors, row, row)
+    bank = place(torch.ones(taps, values.shape[1], 21, dtype=values.dtype))
+    indices = (*sorted_edges, *sorted_edges, opposite)
+    ops.convolve_edges.default(values, bank, *indices, count)
+    ops.correlate_edges.default(values, values, *indices)
 
 
 def main(device: str, dims: list[int]) -> None:

@@ -31,6 +31,12 @@ def test_cuda_branches_match_the_oracle(tmp_path):
     assert after == 0
 
 
+def test_sparse_convolutions_match_the_cpu(tmp_path):
+    done = run("exercise_spconv.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "16 compared\n"
+
+
 def test_broken_atomics_are_found(tmp_path):
     """The same cases fail where compare-and-swap is not atomic, so they can fail."""
     done = run("exercise_cuda.py", tmp_path, 60, 0, "broken")
@@ -55,6 +61,7 @@ def test_each_output_is_written_by_one_index(device):
     assert done.returncode == 0, done.stderr
     seen = set(done.stdout.split(" of ")[1].split())
     expected = {"axis", "collect", "gather", "inner", "locate", "merge", "convolve", "correlate"}
+    expected |= {"add_in_order", "count", "place"} if device == "cpu" else {"add"}
     assert expected <= seen
 
 

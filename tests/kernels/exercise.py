@@ -43,6 +43,16 @@ def vertex_operators(lattice):
     lattice.coarsen()
 
 
+def edge_operators(lattice):
+    """Convolution along the edges of the neighbor table, forward and backward."""
+    neighbors = lattice.neighbors()
+    row = torch.arange(len(neighbors), dtype=torch.int32)
+    edges = ops.sort_edges(neighbors, row, row)
+    opposite = ops.opposite(lattice.code, lattice.dim, 1, "full")
+    values, bank = leaf(len(row), 21), leaf(neighbors.shape[1], 21, 6)
+    backward(ops.convolve_edges(values, bank, *edges, *edges, opposite, len(row)))
+
+
 def mean_field(lattice):
     """A step of mean field between points and vertices."""
     place = ([part] * 2 for part in (lattice.vertex, lattice.weight, lattice.weight))
@@ -58,6 +68,7 @@ def exercise(feature, batch):
     at = lattice.locate(others.requires_grad_(), None if batch is None else batch[:60])
     point_operators(lattice, at)
     vertex_operators(lattice)
+    edge_operators(lattice)
     mean_field(lattice)
 
 

@@ -10,6 +10,7 @@ from permutogeo.kernels import (
     build,
     convolve,
     convolve_channelwise,
+    convolve_edges,
     dot,
     embed,
     mean_field,
@@ -36,6 +37,7 @@ PER_DTYPE = {
     "wide blur": lambda dtype: blur.make(dtype, 2),
     "blur of whole rows": lambda dtype: blur.make_wide(dtype, 1, 24),
     "convolve": convolve.make,
+    "edges": convolve_edges.make,
     "shared": convolve_channelwise.make_shared,
     "depthwise": convolve_channelwise.make_depthwise,
 }
@@ -81,3 +83,7 @@ def test_kernels_of_codes(tmp_path, name, words):
 
 def test_plan(tmp_path):
     assert_compiles(plan.make(), tmp_path)
+
+
+def test_sorting_of_edges(tmp_path):
+    assert_compiles(convolve_edges.make_sort(), tmp_path)

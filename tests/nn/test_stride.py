@@ -31,7 +31,7 @@ def test_edges_match_a_dictionary(cloud, dim):
     (fine, row), tap = edges.edges()
     assert set(zip(fine.tolist(), row.tolist(), tap.tolist(), strict=True)) == expected
     assert len(tap) == len(expected)
-    source, target, begin = edges.by_tap()
+    (source, target), begin, _ = edges.by_tap()
     for k in range(edges.num_taps):
         part = slice(int(begin[k]), int(begin[k + 1]))
         pairs = set(zip(source[part].tolist(), target[part].tolist(), strict=True))
@@ -67,13 +67,13 @@ def test_learned_working_memory_is_bounded(dim, monkeypatch):
     values = torch.rand(lattice.num_vertices, 16, requires_grad=True)
     layer = LatticePool(16, 16, dim, "learned")
     expected = layer(values, lattice)[0]
-    gathered, original = [], torch.Tensor.index_select
+    gathered, original = [], torch.index_select
 
-    def watch(tensor, axis, index):
+    def watch(tensor, axis, index, out):
         gathered.append(index.numel() * tensor.shape[1] * tensor.element_size())
-        return original(tensor, axis, index)
+        return original(tensor, axis, index, out=out)
 
-    monkeypatch.setattr(torch.Tensor, "index_select", watch)
+    monkeypatch.setattr(torch, "index_select", watch)
     before = get_workspace()
     try:
         set_workspace(2**14)

@@ -108,10 +108,12 @@ def test_vmap_over_lattices_of_different_sizes():
 def test_edges(arguments):
     """Convolution along edges, in forward mode."""
     values, bank = torch.rand(4, 2, dtype=DOUBLE), torch.rand(2, 2, 3, dtype=DOUBLE)
-    edges = torch.tensor([0, 1, 2, 3]), torch.tensor([1, 0, 1, 2]), torch.tensor([0, 2, 4])
+    edges = torch.tensor([[0, 1, 2, 3], [1, 0, 1, 2]], dtype=torch.int32)
+    begin = torch.tensor([0, 2, 4])
+    indices = (edges, begin, edges.flip(0), begin, torch.arange(2))
 
     def convolve(values, bank):
-        return ops.convolve_edges(values, bank, *edges, 3)
+        return ops.convolve_edges(values, bank, *indices, 3)
 
     inputs = values.requires_grad_(), bank.requires_grad_()
     assert gradcheck(convolve, inputs, check_forward_ad=True)
