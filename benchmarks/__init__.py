@@ -24,6 +24,7 @@ BENCHMARKS = {
     "startup": ("limits", "startup"),
     "operators": ("operators", "operators"),
     "denoising": ("denoising", "denoising"),
+    "clouds": ("clouds", "clouds"),
     "pictures": ("pictures", "pictures"),
 }
 
