@@ -70,6 +70,7 @@ def main():
     model = train_cloud_denoiser(meshes, settings, report)
     args.output.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(args.output / "cloud_denoiser.safetensors")
+    report(f"wrote {args.output / 'cloud_denoiser.safetensors'}")
 
 
 if __name__ == "__main__":

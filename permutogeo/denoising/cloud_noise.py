@@ -105,7 +105,7 @@ def find_outliers(pos: Tensor) -> Tensor:
     for _ in range(ROUNDS):
         left = torch.nonzero(~found).squeeze(1)
         part = pos[left]
-        if len(part) <= 2 * NUM_NEAR:
+        if len(part) <= 2 * NUM_NEARBY:  # too few to tell what is usual nearby
             break
         tree = cKDTree(part.cpu().numpy())
         reach = nearest(tree, part, NUM_NEAR + 1)[1][:, -1]
