@@ -25,6 +25,7 @@ BENCHMARKS = {
     "distributed": ("distributed", "distributed"),
     "operators": ("operators", "operators"),
     "denoising": ("denoising", "denoising"),
+    "clouds": ("clouds", "clouds"),
     "pictures": ("pictures", "pictures"),
     "spconv": ("spconv", "spconv"),
 }

@@ -52,7 +52,7 @@ DOORS = {
     "nn": "crf",
     "weights": "pretrained",
     "data": "fields files formats geometry mesh open3d_loader pixels point_cloud require",
-    "denoising": "cascade triangles",
+    "denoising": "cascade cloud_error surface_sampling triangles",
     "compat": "pydensecrf spconv",
     "testing": "reference",
     "benchmarks": "timing workloads",

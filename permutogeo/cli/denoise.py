@@ -84,6 +84,9 @@ Report = Annotated[
 GroundTruth = Annotated[
     Path | None, typer.Option(help="Clean mesh or cloud to measure errors against.")
 ]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object a file instead of a line.")
+]
 Up = Annotated[Axis, typer.Option(help="Axis that points up in the report.")]
 
 
@@ -98,6 +101,7 @@ def denoise(
     report: Report = None,
     ground_truth: GroundTruth = None,
     up: Up = Axis.y,
+    as_json: AsJson = False,
 ) -> None:
     """Remove noise from meshes and point clouds.
 
@@ -123,7 +127,7 @@ def denoise(
         from permutogeo.cli.denoise_files import DenoiseOptions, run_all
 
         options = DenoiseOptions(method.value, strength, iterations, weights, device)
-        failed = run_all(jobs, options, ground_truth, up.value)
+        failed = run_all(jobs, options, ground_truth, up.value, as_json)
     if failed and len(jobs) > 1:
         names = ", ".join(str(path) for path in failed)
         note(f"{len(failed)} of {len(jobs)} files could not be denoised: {names}")

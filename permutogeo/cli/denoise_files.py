@@ -1,10 +1,12 @@
 """The work of ``permutogeo denoise`` for each file: read, denoise, measure, write."""
 
 import copy
+import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch_geometric.data import Data
@@ -27,6 +29,7 @@ from permutogeo.cli.mesh_files import (
 from permutogeo.cli.options import check_device
 from permutogeo.cli.paths import DenoiseJob, make_folders
 from permutogeo.denoising import (
+    CloudReport,
     MeshDenoiser,
     denoise,
     normal_angle,
@@ -56,16 +59,21 @@ class DenoiseOptions:
             return self
         return replace(self, model=MeshDenoiser.from_pretrained(self.weights).to(self.device))
 
-    def denoise(self, data: Data, on_progress: Callable[[float], None]) -> Data:
-        """Return the denoised data on the CPU."""
-        return denoise(
+    def denoise(
+        self, data: Data, on_progress: Callable[[float], None]
+    ) -> tuple[Data, CloudReport | None]:
+        """Return the denoised data on the CPU, and what was found in a cloud."""
+        reports: list[CloudReport] = []
+        result = denoise(
             copy.copy(data).to(self.device),
             self.method,
             self.strength,
             self.iterations,
             model=self.model or self.weights,
             on_progress=on_progress,
+            on_report=reports.append,
         ).cpu()
+        return result, reports[0] if reports else None
 
     def as_table(self) -> dict[str, object]:
         """Return the options for the report."""
@@ -73,29 +81,33 @@ class DenoiseOptions:
 
 
 def run_all(
-    jobs: list[DenoiseJob], options: DenoiseOptions, ground_truth: Path | None, up: str
+    jobs: list[DenoiseJob],
+    options: DenoiseOptions,
+    ground_truth: Path | None,
+    up: str,
+    as_json: bool = False,
 ) -> list[Path]:
-    """Run all jobs; return the inputs that failed."""
+    """Run all jobs, print a line or a JSON object for each; return the inputs that failed."""
     options = options.prepare()
     failed = []
     for number, job in enumerate(jobs, start=1):
         label = job.source.name if len(jobs) == 1 else f"{number}/{len(jobs)} {job.source.name}"
         try:
-            line = run_job(job, options, ground_truth, up, label)
+            facts = run_job(job, options, ground_truth, up, label)
         except REPORTED as error:  # the other files are still denoised
             reason = one_line(error)
             named = reason if str(job.source) in reason else f"'{job.source}': {reason}"
             note(f"Error: {named}")
             failed.append(job.source)
         else:
-            say(line)
+            say(json.dumps(facts) if as_json else describe(facts))
     return failed
 
 
 def run_job(
     job: DenoiseJob, options: DenoiseOptions, ground_truth: Path | None, up: str, label: str
-) -> str:
-    """Read, denoise and write one file; return a line about the result."""
+) -> dict[str, Any]:
+    """Read, denoise and write one file; return what was done."""
     noisy, repairs = read_geometry(job.source)
     truth = None if ground_truth is None else read_geometry(ground_truth)[0]
     lost = lost_attributes(noisy, job.target)
@@ -104,24 +116,39 @@ def run_job(
         note(f"Warning: '{job.target}': {kind} files do not hold {', '.join(lost)}")
     start = time.perf_counter()
     with progress_bar(label) as on_progress:
-        result = options.denoise(noisy, on_progress)
+        result, found = options.denoise(noisy, on_progress)
     seconds = time.perf_counter() - start
     make_folders(job.outputs)
     write_geometry(result, job.target, job.source)
     if job.report is not None:
         about = {**options.as_table(), "seconds": round(seconds, 1), "repairs": repairs}
         write_report(job, noisy, result, truth, about, up)
-    line = f"{job.target}: {describe_size(result)}, {seconds:.1f} s{gain(noisy, result, truth)}"
-    return line if job.report is None else f"{line}\n{job.report}: report"
+    facts: dict[str, Any] = {"input": str(job.source), "output": str(job.target)}
+    facts |= {"size": describe_size(result), "seconds": round(seconds, 3)}
+    facts |= {"report": None if job.report is None else str(job.report)}
+    if found is not None:
+        facts |= found.as_table() | {"summary": str(found)}
+    return facts | {"errors": gain(noisy, result, truth)}
 
 
-def gain(noisy: Data, result: Data, truth: Data | None) -> str:
-    """Return the errors before and after, in words."""
+def describe(facts: dict[str, Any]) -> str:
+    """Return a line about a denoised file, and one about its report."""
+    line = f"{facts['output']}: {facts['size']}, {facts['seconds']:.1f} s"
+    if "summary" in facts:
+        line += f", {facts['summary']}"
+    for name, (before, after) in facts["errors"].items():
+        line += f", {name} {before:.4g} to {after:.4g}"
+    return line if facts["report"] is None else f"{line}\n{facts['report']}: report"
+
+
+def gain(noisy: Data, result: Data, truth: Data | None) -> dict[str, tuple[float, float]]:
+    """Return the errors before and after, by name."""
     if truth is None:
-        return ""
-    measure = errors if is_comparable(noisy, truth) else surface_errors
+        return {}
+    one_by_one = is_comparable(noisy, truth) and is_comparable(result, truth)
+    measure = errors if one_by_one else surface_errors
     before, after = (measure(data, truth) for data in (noisy, result))
-    return "".join(f", {name} {before[name]:.4g} to {after[name]:.4g}" for name in before)
+    return {name: (before[name], after[name]) for name in before}
 
 
 def is_comparable(data: Data, other: Data) -> bool:
@@ -158,9 +185,11 @@ def write_report(
     """Write the report page and its picture."""
     assert job.report is not None
     views = {"noisy": noisy, "denoised": result}
-    numbers = {"denoised, from noisy": errors(result, noisy)}
+    same = is_comparable(result, noisy)
+    numbers = {"denoised, from noisy": (errors if same else surface_errors)(result, noisy)}
     if truth is not None:
-        measure = errors if is_comparable(noisy, truth) else surface_errors
+        one_by_one = is_comparable(noisy, truth) and is_comparable(result, truth)
+        measure = errors if one_by_one else surface_errors
         numbers = {name: measure(data, truth) for name, data in views.items()}
         views["ground truth"] = truth
     about = {"input": job.source.name, "output": job.target.name, **about}

@@ -4,7 +4,10 @@
 filter, and :func:`train_denoiser` trains one. In reading order: ``methods`` (the public function),
 ``mesh_denoiser`` (the model), ``cascade`` (the surface between stages), ``normal_filter`` (one
 stage), ``triangles``, ``points`` and ``vertex_update`` (geometry of meshes and clouds),
-``training``, ``training_surfaces`` and ``noise`` (training), ``mesh_error`` (evaluation).
+``training``, ``training_surfaces`` and ``noise`` (training), ``mesh_error`` (evaluation). Clouds
+have a denoiser of their own: ``cloud_denoiser`` (the model), ``cloud_noise`` (noise estimate and
+outliers), ``cloud_stage`` (one stage), ``local_fits`` (planes and quadrics), ``cloud_training`` and
+``surface_sampling`` (training), ``cloud_error`` (evaluation).
 
 >>> import torch
 >>> from torch_geometric.data import Data
@@ -14,6 +17,9 @@ stage), ``triangles``, ``points`` and ``vertex_update`` (geometry of meshes and 
 Data(pos=[4, 3], face=[3, 4])
 """
 
+from permutogeo.denoising.cloud_denoiser import CloudDenoiser, CloudReport
+from permutogeo.denoising.cloud_error import chamfer_distance, point_mesh_distance
+from permutogeo.denoising.cloud_training import CloudTrainingSettings, train_cloud_denoiser
 from permutogeo.denoising.mesh_denoiser import MeshDenoiser
 from permutogeo.denoising.mesh_error import (
     normal_angle,
@@ -28,12 +34,18 @@ from permutogeo.denoising.training_surfaces import TrainingSettings
 __all__ = [
     "FINE_TUNING",
     "METHODS",
+    "CloudDenoiser",
+    "CloudReport",
+    "CloudTrainingSettings",
     "MeshDenoiser",
     "TrainingSettings",
+    "chamfer_distance",
     "denoise",
     "evaluate_denoiser",
     "normal_angle",
+    "point_mesh_distance",
     "surface_distance",
+    "train_cloud_denoiser",
     "train_denoiser",
     "vertex_distance",
     "vertex_rmse",

@@ -13,6 +13,7 @@ from torch_geometric.data import Data
 from permutogeo.checks import check_choice, check_finite
 from permutogeo.data.geometry import mean_edge_length, smooth_by_normals, update_normals
 from permutogeo.data.require import require_mesh
+from permutogeo.denoising.cloud_denoiser import CloudDenoiser, CloudReport, denoise_cloud
 from permutogeo.denoising.mesh_denoiser import MeshDenoiser
 from permutogeo.functional import gaussian_filter
 from permutogeo.transforms import Displacement, IsomapFeature, SmoothNormals
@@ -32,12 +33,14 @@ def denoise(
     strength: float = 1.0,
     iterations: int | None = None,
     *,
-    model: MeshDenoiser | str | os.PathLike[str] = "default",
+    model: MeshDenoiser | CloudDenoiser | str | os.PathLike[str] = "default",
     on_progress: OnProgress | None = None,
+    on_report: Callable[[CloudReport], None] | None = None,
 ) -> Data:
     r"""Return a denoised copy of a mesh or a point cloud.
 
-    ``"learned"`` is :class:`permutogeo.denoising.MeshDenoiser`, for meshes and clouds.
+    ``"learned"`` is :class:`permutogeo.denoising.MeshDenoiser` for meshes, and
+    :class:`permutogeo.denoising.CloudDenoiser` for clouds, which also removes outliers.
 
     ``"gaussian"`` is the bilateral mesh filter of `"Learning Sparse High Dimensional Filters"
     <https://arxiv.org/abs/1503.04949>`_: the displacements of the vertices from a mesh with
@@ -54,8 +57,10 @@ def denoise(
         iterations: Number of stages of the learned cascade, or of smoothing steps.
         model: Model of ``"learned"``: one loaded before (on the device of ``data``), the name of
             weights shipped with the package, or a ``.safetensors`` file written by
-            ``permutogeo train denoise``. Load it once to denoise many meshes.
+            ``permutogeo train denoise``. Load it once to denoise many meshes. Clouds use the
+            shipped weights unless it is a :class:`permutogeo.denoising.CloudDenoiser`.
         on_progress: Called with the completed fraction in [0, 1].
+        on_report: Called with the noise estimate of a cloud and what was done.
 
     Example:
         >>> import torch
@@ -68,7 +73,11 @@ def denoise(
     """
     check_choice(None, "method", method, METHODS)
     report = on_progress or (lambda fraction: None)
+    if method == "learned" and isinstance(data, Data) and data.get("face") is None:
+        return denoise_cloud(data, strength, iterations, model, report, on_report)
     if method == "learned":
+        if isinstance(model, CloudDenoiser):
+            raise ValueError("denoise: Expected a MeshDenoiser for a mesh (got a CloudDenoiser)")
         return _learned(data, strength, iterations, model, report)
     steps = _check_mesh(data, method, strength, iterations)
     result = copy.copy(data)

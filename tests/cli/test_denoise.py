@@ -1,5 +1,6 @@
 """``permutogeo denoise``, from the shell's side: what it reads, does and writes."""
 
+import json
 import re
 from functools import partial
 
@@ -76,6 +77,32 @@ def test_clouds(tmp_path, suffix, run):
     assert error[0] < 0.8 * error[1]
     refused = run("denoise", path, "-o", out, "--method", "smooth")
     assert refused.exit_code == 1 and "Expected a mesh for the method 'smooth'" in refused.stderr
+
+
+def test_what_was_found_in_a_cloud(tmp_path, run):
+    """A line, and the same as JSON; outliers leave with their attributes."""
+    path, out = tmp_path / "a.ply", tmp_path / "b.ply"
+    sphere = torch.from_numpy(np.array(trimesh.creation.icosphere(4).vertices)).float()
+    generator = torch.Generator().manual_seed(0)
+    pos = sphere + 0.02 * torch.randn(sphere.shape, generator=generator)
+    far = torch.tensor([[4.0, 0, 0], [0, 5, 0], [0, 0, -6]])
+    data = from_point_cloud(torch.cat([pos, far]))
+    data.number = torch.arange(data.num_nodes)
+    to_point_cloud(data, path)
+    result = run("denoise", path, "-o", out)
+    assert result.exit_code == 0, result.output
+    line = rf"{out}: 2,?562 points, \d+\.\d s, noise 0\.0\d+ \(0\.\d\d spacings\), denoised, 3 "
+    assert re.fullmatch(line + r"outliers removed\n", result.stdout), result.stdout
+    assert from_point_cloud(out).number.tolist() == list(range(2562))
+    truth = to_point_cloud(from_point_cloud(sphere), tmp_path / "truth.ply")
+    options = ("--ground-truth", truth, "--json")
+    found = json.loads(run("denoise", path, "-o", out, *options).stdout)
+    assert found["removed"] == 3 and found["points"] == 2565 and found["action"] == "denoised"
+    assert found["noise"] == pytest.approx(0.02, rel=0.25)
+    before, after = found["errors"]["mean distance to the ground truth"]
+    assert after < 0.8 * before
+    few = to_point_cloud(from_point_cloud(pos[:10]), tmp_path / "few.ply")
+    assert "left alone: fewer than 16" in run("denoise", few, "-o", out).stdout
 
 
 def test_materials_textures_and_precision_survive(tmp_path, run, noisy):
