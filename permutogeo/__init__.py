@@ -18,6 +18,7 @@ from permutogeo._version import __version__
 if TYPE_CHECKING:
     import permutogeo.datasets as datasets
     from permutogeo import (
+        cluster,
         compat,
         data,
         denoising,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         models,
         nn,
         ops,
+        tiles,
         train,
         transforms,
         viz,
@@ -45,6 +47,7 @@ _NAMES = {
     "warmup": "permutogeo.lattice.warmup",
 }
 _MODULES = (
+    "cluster",
     "compat",
     "data",
     "datasets",
@@ -54,6 +57,7 @@ _MODULES = (
     "models",
     "nn",
     "ops",
+    "tiles",
     "train",
     "transforms",
     "viz",
@@ -63,6 +67,7 @@ __all__ = [
     "Incidence",
     "Lattice",
     "__version__",
+    "cluster",
     "compat",
     "data",
     "datasets",
@@ -75,6 +80,7 @@ __all__ = [
     "ops",
     "set_workspace",
     "stencil",
+    "tiles",
     "train",
     "transforms",
     "viz",

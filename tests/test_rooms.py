@@ -38,6 +38,8 @@ ROOMS = {
     "transforms": DATA | FUNCTIONAL,
     "datasets": DATA | {"transforms"},
     "train": DATA | {"weights", "checks"},
+    "tiles": DATA | {"checks", "runtime"},
+    "cluster": DATA | {"checks"},
     "viz": FUNCTIONAL | DATA,
     "denoising": MODELS | {"transforms", "train"},
     "compat": NN | {"image"},

@@ -36,8 +36,8 @@ Inputs = Annotated[
     list[Path],
     typer.Argument(
         metavar="INPUT",
-        help="Meshes or point clouds (PLY, OBJ, STL, OFF, GLB, PCD, XYZ, NPY), or folders, which "
-        "are searched with their subfolders.",
+        help="Meshes or point clouds (PLY, OBJ, STL, OFF, GLB, PCD, XYZ, NPY, LAS, LAZ, COPC, "
+        "E57), or folders, which are searched with their subfolders.",
     ),
 ]
 Output = Annotated[

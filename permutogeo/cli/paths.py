@@ -8,11 +8,15 @@ from pathlib import Path
 from permutogeo.data.files import suffix_of
 
 # The suffixes of permutogeo.data.mesh, .point_cloud and .pixels, whose import takes seconds.
-MESH_SUFFIXES = (".ply", ".obj", ".off", ".stl", ".glb")
+MESH_SUFFIXES = (".ply", ".obj", ".off", ".stl", ".glb", ".gltf")
 CLOUD_SUFFIXES = (
     *(".ply", ".obj", ".off", ".pcd", ".npy", ".npz", ".xyz", ".txt", ".xyzn", ".xyzrgb"),
+    *(".las", ".laz", ".copc.laz"),
 )
+# Formats that are read but not written.
+READ_ONLY_SUFFIXES = (".e57",)
 GEOMETRY_SUFFIXES = tuple(dict.fromkeys([*MESH_SUFFIXES, *CLOUD_SUFFIXES]))
+READABLE_SUFFIXES = (*GEOMETRY_SUFFIXES, *READ_ONLY_SUFFIXES)
 IMAGE_SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".npy"),
 )
@@ -105,7 +109,7 @@ def files_in(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
         folder: The folder.
         skip: Subfolders to leave out, such as the one for the outputs.
     """
-    suffixes = [suffix for suffix in GEOMETRY_SUFFIXES if suffix not in AMBIGUOUS_SUFFIXES]
+    suffixes = [suffix for suffix in READABLE_SUFFIXES if suffix not in AMBIGUOUS_SUFFIXES]
     skipped = [path.resolve() for path in skip]
     found = [
         path
@@ -171,7 +175,9 @@ def plan_denoising(
     skip = [path for path in (output, report) if path is not None and path not in inputs]
     jobs = []
     for source, place in _sources(inputs, skip):
-        check_input(source, GEOMETRY_SUFFIXES)
+        check_input(source, READABLE_SUFFIXES)
+        if place.suffix.lower() in READ_ONLY_SUFFIXES:
+            place = place.with_suffix(".laz")
         target = output / place if output_is_folder else output
         check_output(target, GEOMETRY_SUFFIXES)
         page = report
@@ -181,7 +187,7 @@ def plan_denoising(
         jobs.append(DenoiseJob(source, target, page))
     reads = [job.source for job in jobs]
     if ground_truth is not None:
-        check_input(ground_truth, GEOMETRY_SUFFIXES)
+        check_input(ground_truth, READABLE_SUFFIXES)
         reads.append(ground_truth)
     check_overwrite(reads, [(path, job.source) for job in jobs for path in job.outputs])
     return jobs
