@@ -14,6 +14,7 @@ from permutogeo.datasets.princeton_shapes import PrincetonShapes
 from permutogeo.datasets.sharp_shapes import SharpShapes
 from permutogeo.datasets.sparse_mnist import SparseMNIST
 from permutogeo.datasets.synthetic.procedural_body import procedural_body
+from permutogeo.datasets.synthetic.terrain import terrain_points, write_terrain
 from permutogeo.datasets.tiles import Tiles
 from permutogeo.datasets.voc2012 import VOC2012
 
@@ -34,4 +35,6 @@ __all__ = [
     "SparseMNIST",
     "Tiles",
     "procedural_body",
+    "terrain_points",
+    "write_terrain",
 ]

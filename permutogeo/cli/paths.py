@@ -5,13 +5,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from permutogeo.cluster import FileJob
 from permutogeo.data.files import suffix_of
 
 # The suffixes of permutogeo.data.mesh, .point_cloud and .pixels, whose import takes seconds.
+LAS_SUFFIXES = (".las", ".laz", ".copc.laz")
 MESH_SUFFIXES = (".ply", ".obj", ".off", ".stl", ".glb", ".gltf")
 CLOUD_SUFFIXES = (
     *(".ply", ".obj", ".off", ".pcd", ".npy", ".npz", ".xyz", ".txt", ".xyzn", ".xyzrgb"),
-    *(".las", ".laz", ".copc.laz"),
+    *LAS_SUFFIXES,
 )
 # Formats that are read but not written.
 READ_ONLY_SUFFIXES = (".e57",)
@@ -127,7 +129,7 @@ def files_in(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class DenoiseJob:
+class DenoiseJob(FileJob):
     """One file to denoise.
 
     Args:
@@ -136,8 +138,6 @@ class DenoiseJob:
         report: The report page, if any.
     """
 
-    source: Path
-    target: Path
     report: Path | None = None
 
     @property

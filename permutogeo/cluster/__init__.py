@@ -20,7 +20,7 @@ resumed. In reading order: ``jobs`` (the public function), ``manifest`` (what wa
 
 from permutogeo.cluster.dask_pool import check_scheduler
 from permutogeo.cluster.jobs import FileJob, JobReport, map_files
-from permutogeo.cluster.manifest import MANIFEST_NAME, Manifest
+from permutogeo.cluster.manifest import MANIFEST_NAME, Manifest, file_digest, fingerprint
 
 __all__ = [
     "MANIFEST_NAME",
@@ -28,5 +28,7 @@ __all__ = [
     "JobReport",
     "Manifest",
     "check_scheduler",
+    "file_digest",
+    "fingerprint",
     "map_files",
 ]

@@ -45,15 +45,18 @@ class JobReport:
 
 @dataclass(frozen=True)
 class _TimedJob:
-    """Runs a job on a worker and times it."""
+    """Runs a job on a worker; returns its result, its error and its time."""
 
     function: Callable[[FileJob], Any]
 
-    def __call__(self, job: FileJob) -> tuple[Any, float]:
+    def __call__(self, job: FileJob) -> tuple[Any, str | None, float]:
         start = time.perf_counter()
-        job.target.parent.mkdir(parents=True, exist_ok=True)
-        result = self.function(job)
-        return result, time.perf_counter() - start
+        try:
+            job.target.parent.mkdir(parents=True, exist_ok=True)
+            result, error = self.function(job), None
+        except Exception as raised:  # as a value: Dask would print it on each worker
+            result, error = None, _describe(job, raised)
+        return result, error, time.perf_counter() - start
 
 
 def map_files(
@@ -95,14 +98,12 @@ def map_files(
     skipped = {job.target for job in report.skipped}
     pending = [job for job in jobs if job.target not in skipped]
     if pending:
-        for job, outcome, error in _outcomes(_TimedJob(function), pending, scheduler, memory):
-            message, result = None, None
-            if error is None:
-                result, seconds = outcome
+        outcomes = _outcomes(_TimedJob(function), pending, scheduler, memory)
+        for job, (result, message, seconds) in outcomes:
+            if message is None:
                 manifest.add(job.source, job.target, seconds)
                 report.done.append(job)
             else:
-                message = _describe(job, error)
                 report.failed.append((job, message))
             if on_done is not None:
                 finished = len(report.done) + len(report.failed)
@@ -113,18 +114,14 @@ def map_files(
 
 def _outcomes(
     function: _TimedJob, jobs: Sequence[FileJob], scheduler: str | None, memory: int | None
-) -> Iterator[tuple[FileJob, Any, BaseException | None]]:
-    if scheduler is not None:
-        with open_client(scheduler, memory) as client:
-            yield from run_on_dask(client, function, jobs)
+) -> Iterator[tuple[FileJob, tuple[Any, str | None, float]]]:
+    """Yield each job with its result, its error and its time, in the order of completion."""
+    if scheduler is None:
+        yield from ((job, function(job)) for job in jobs)
         return
-    for job in jobs:
-        try:
-            outcome = function(job)
-        except Exception as error:
-            yield job, None, error
-        else:
-            yield job, outcome, None
+    with open_client(scheduler, memory) as client:
+        for job, outcome, error in run_on_dask(client, function, jobs):
+            yield job, outcome if error is None else (None, _describe(job, error), 0.0)
 
 
 def _describe(job: FileJob, error: BaseException) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from permutogeo._version import __version__
+from permutogeo import __version__
 
 MANIFEST_NAME = "permutogeo-manifest.jsonl"
 

@@ -235,3 +235,17 @@ def fields_to_records(fields: Fields, header: Any = None) -> tuple[Any, Any]:
             )
         points[info.name] = value if info.is_standard else value.astype(value.dtype)
     return points, header
+
+
+def new_layout(offset: tuple[float, float, float], scale: float) -> Fields:
+    """Return the attribute ``las_header`` of a new file of version 1.4 with given steps.
+
+    Args:
+        offset: Origin of the integer coordinates.
+        scale: Their step.
+    """
+    header = load_laspy().LasHeader(version="1.4", point_format=6)
+    header.offsets, header.scales = np.array(offset), np.full(3, scale)
+    buffer = io.BytesIO()
+    header.write_to(buffer)
+    return {"las_header": pack_header(buffer.getvalue(), b"")}
