@@ -169,9 +169,9 @@ def plan_denoising(
     output_is_folder = several or _is_folder(output)
     report_is_folder = report is not None and (several or _is_folder(report))
     if output_is_folder:
-        _check_output_folder(output, GEOMETRY_SUFFIXES)
+        check_output_folder(output, GEOMETRY_SUFFIXES)
     if report is not None and report_is_folder:
-        _check_output_folder(report, PAGE_SUFFIXES)
+        check_output_folder(report, PAGE_SUFFIXES)
     skip = [path for path in (output, report) if path is not None and path not in inputs]
     jobs = []
     for source, place in _sources(inputs, skip):
@@ -213,6 +213,7 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() or (not path.exists() and path.suffix == "")
 
 
-def _check_output_folder(path: Path, suffixes: Sequence[str]) -> None:
+def check_output_folder(path: Path, suffixes: Sequence[str]) -> None:
+    """Raise unless a path can be a folder of outputs: not a file, nor named like one."""
     if not path.is_dir() and (path.exists() or path.suffix.lower() in suffixes):
         raise ValueError(f"Expected a folder to write several files to (got '{path}')")
