@@ -3,7 +3,7 @@
     python examples/ground_lidar.py --output ground-output
 
 Trains on a generated survey of 2e5 points (terrain with buildings, trees and outliers) and labels
-one of 1e6 points, of which the area of the training is left out of the figures. Expect 99.6 % correct
+one of 1e6 points; the area of the training does not count in the figures. Expect 99.6 % correct
 labels (docs/lidar.md). The labels are written to a LAZ file as classes 2 (ground) and 1 (other).
 """
 

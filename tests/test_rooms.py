@@ -39,7 +39,7 @@ ROOMS = {
     "datasets": DATA | {"transforms"},
     "train": DATA | {"weights", "checks"},
     "tiles": DATA | {"checks", "runtime"},
-    "cluster": DATA | {"checks"},
+    "cluster": set(),
     "viz": FUNCTIONAL | DATA,
     "denoising": MODELS | {"transforms", "train"},
     "compat": NN | {"image"},

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from torch_geometric.data import Data
 
 from permutogeo.cli.denoise_files import DenoiseOptions, prepared
 from permutogeo.cli.paths import LAS_SUFFIXES, DenoiseJob
@@ -85,8 +86,8 @@ def denoise_in_tiles(
     check_tiled(job)
     options = prepared(options)
 
-    def clean(data):  # type: ignore[no-untyped-def]
-        return data if len(data.pos) < FEWEST_POINTS else options.denoise(data, lambda _: None)
+    def clean(data: Data) -> Data:
+        return data if len(data["pos"]) < FEWEST_POINTS else options.denoise(data, lambda _: None)
 
     margin = tiles.margin_of(job.source)
     run = map_tiles(

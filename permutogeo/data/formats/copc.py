@@ -23,6 +23,7 @@ from permutogeo.data.formats.las import (
     encoder_errors,
 )
 from permutogeo.data.formats.las_records import fields_to_records, load_laspy
+from permutogeo.data.formats.laz_chunks import check_chunks, check_layers
 from permutogeo.typing import Array
 
 _ENTRY = np.dtype([("key", "<i4", 4), ("offset", "<u8"), ("size", "<i4"), ("count", "<i4")])
@@ -79,6 +80,7 @@ class CopcFile:
             self.side = 2 * float(info.halfsize)
             root = int(info.hierarchy_root_offset), int(info.hierarchy_root_size)
             self.nodes = _read_hierarchy(file, root, size)
+            check_chunks(file, self.header)
         claimed, found = self.header.point_count, sum(node.count for node in self.nodes)
         if claimed != found:
             raise ValueError(f"the header claims {claimed:,} points, the hierarchy {found:,}")
@@ -106,6 +108,7 @@ class CopcFile:
         import lazrs
 
         with open(self.path, "rb") as file:
+            check_layers(file, node.offset, node.size, self.header)
             file.seek(node.offset)
             packed = file.read(node.size)
         record = self.header.point_format.dtype()

@@ -18,6 +18,7 @@ from permutogeo.data.formats.las_records import (
     pack_header,
     records_to_fields,
 )
+from permutogeo.data.formats.laz_chunks import check_chunks
 from permutogeo.typing import Array
 
 # Points that are decoded at a time.
@@ -56,6 +57,9 @@ def open_las(path: Path) -> Iterator[Any]:
     check_record_counts(path)
     with decoder_errors(), laspy.open(path, read_evlrs=False) as reader:
         check_header(reader.header, path.stat().st_size)
+        if reader.header.are_points_compressed and reader.header.point_count:
+            with open(path, "rb") as file:
+                check_chunks(file, reader.header)
         reader.read_evlrs()
         yield reader
 
@@ -102,8 +106,6 @@ def check_header(header: Any, size: int) -> None:
     if not header.are_points_compressed and needed > room:
         claim = f"{header.point_count:,} points of {header.point_format.size} bytes"
         raise ValueError(f"the header claims {claim}, {max(room, 0):,} bytes follow")
-    if header.are_points_compressed and header.point_count and room < 8:
-        raise ValueError("the compressed points are missing")
 
 
 def header_strings(path: Path, header: Any) -> Fields:
