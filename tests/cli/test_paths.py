@@ -49,6 +49,14 @@ def test_files_of_a_folder_keep_their_places(tmp_path):
     assert not out.exists() and not pages.exists()
 
 
+def test_scans_that_are_only_read_become_laz(tmp_path):
+    scan = touch(tmp_path / "in" / "a.e57")
+    out = tmp_path / "out"
+    assert plan_denoising([tmp_path / "in"], out, None, None) == [DenoiseJob(scan, out / "a.laz")]
+    with pytest.raises(ValueError, match=r"Expected one of .* \(got '.e57'\)"):
+        plan_denoising([scan], tmp_path / "b.e57", None, None)
+
+
 def test_outputs_inside_the_input_folder_are_no_inputs(tmp_path):
     scan, out = touch(tmp_path / "a.ply"), tmp_path / "out"
     touch(out / "a.ply")
