@@ -18,7 +18,7 @@ from permutogeo.data.files import read_file, replacing, suffix_of
 from permutogeo.data.formats.las import open_las
 from permutogeo.tiles import default_memory, map_tiles, merge_tiles, split_tiles
 
-# Measured for the learned denoiser, with half as much again for safety.
+# Measured for the learned denoiser (about 3 kB), with half as much again for safety.
 BYTES_PER_POINT = 4500
 # Default margin in mean distances between points.
 MARGIN_SPACINGS = 20.0
