@@ -28,6 +28,8 @@ BENCHMARKS = {
     "clouds": ("clouds", "clouds"),
     "pictures": ("pictures", "pictures"),
     "spconv": ("spconv", "spconv"),
+    "tiles": ("tiles", "tiles"),
+    "seams": ("tiles", "seams"),
 }
 
 

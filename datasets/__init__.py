@@ -16,6 +16,7 @@ from permutogeo.datasets.sharp_shapes import SharpShapes
 from permutogeo.datasets.sparse_mnist import SparseMNIST
 from permutogeo.datasets.street_scenes import StreetScenes
 from permutogeo.datasets.synthetic.procedural_body import procedural_body
+from permutogeo.datasets.synthetic.terrain import terrain_points, write_terrain
 from permutogeo.datasets.tiles import Tiles
 from permutogeo.datasets.voc2012 import VOC2012
 
@@ -38,4 +39,6 @@ __all__ = [
     "StreetScenes",
     "Tiles",
     "procedural_body",
+    "terrain_points",
+    "write_terrain",
 ]

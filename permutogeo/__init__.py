@@ -18,6 +18,7 @@ from permutogeo._version import __version__
 if TYPE_CHECKING:
     import permutogeo.datasets as datasets
     from permutogeo import (
+        cluster,
         compat,
         data,
         denoising,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         models,
         nn,
         ops,
+        tiles,
         train,
         transforms,
         viz,
@@ -48,6 +50,7 @@ _NAMES = {
     "warmup": "permutogeo.lattice.warmup",
 }
 _MODULES = (
+    "cluster",
     "compat",
     "data",
     "datasets",
@@ -58,6 +61,7 @@ _MODULES = (
     "models",
     "nn",
     "ops",
+    "tiles",
     "train",
     "transforms",
     "viz",
@@ -68,6 +72,7 @@ __all__ = [
     "Lattice",
     "ScaleWarning",
     "__version__",
+    "cluster",
     "compat",
     "data",
     "datasets",
@@ -82,6 +87,7 @@ __all__ = [
     "set_workspace",
     "stencil",
     "suggest_scale",
+    "tiles",
     "train",
     "transforms",
     "viz",

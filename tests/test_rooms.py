@@ -39,6 +39,8 @@ ROOMS = {
     "transforms": DATA | FUNCTIONAL,
     "datasets": DATA | {"transforms"},
     "train": DATA | {"weights", "checks"},
+    "tiles": DATA | {"checks", "runtime"},
+    "cluster": set(),
     "viz": FUNCTIONAL | DATA,
     "denoising": MODELS | {"transforms", "train"},
     "compat": NN | {"image"},

@@ -7,7 +7,15 @@ from typing import Annotated
 import typer
 
 from permutogeo.cli.console import note, note_loading, report_errors
-from permutogeo.cli.options import Device
+from permutogeo.cli.options import (
+    ClusterOptions,
+    Device,
+    Resume,
+    Scheduler,
+    WorkerMemory,
+    check_positive,
+    parse_size,
+)
 from permutogeo.cli.paths import check_weights, plan_denoising
 
 
@@ -36,8 +44,8 @@ Inputs = Annotated[
     list[Path],
     typer.Argument(
         metavar="INPUT",
-        help="Meshes or point clouds (PLY, OBJ, STL, OFF, GLB, PCD, XYZ, NPY), or folders, which "
-        "are searched with their subfolders.",
+        help="Meshes or point clouds (PLY, OBJ, STL, OFF, GLB, PCD, XYZ, NPY, LAS, LAZ, COPC, "
+        "E57), or folders, which are searched with their subfolders.",
     ),
 ]
 Output = Annotated[
@@ -87,6 +95,25 @@ GroundTruth = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON object a file instead of a line.")
 ]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="Working memory, such as 4GB (by default a quarter of the machine's). LAS, LAZ and "
+        "COPC files that need more are denoised in tiles.",
+    ),
+]
+TileSize = Annotated[
+    float | None,
+    typer.Option(
+        help="Side of the tiles in the units of the file; by default chosen by the memory. Given, "
+        "it denoises LAS, LAZ and COPC files of any size in tiles."
+    ),
+]
+Margin = Annotated[
+    float | None,
+    typer.Option(help="Width of the margin of tiles; by default 20 mean distances of points."),
+]
 Up = Annotated[Axis, typer.Option(help="Axis that points up in the report.")]
 
 
@@ -102,6 +129,12 @@ def denoise(
     ground_truth: GroundTruth = None,
     up: Up = Axis.y,
     as_json: AsJson = False,
+    memory: Memory = None,
+    tile_size: TileSize = None,
+    margin: Margin = None,
+    scheduler: Scheduler = None,
+    resume: Resume = False,
+    worker_memory: WorkerMemory = None,
 ) -> None:
     """Remove noise from meshes and point clouds.
 
@@ -115,19 +148,32 @@ def denoise(
     permutogeo denoise scan.ply -o clean.ply
     permutogeo denoise scan.obj -o clean.obj --report page.html --strength 0.5
     permutogeo denoise scans/ extra.stl -o cleaned/ --method smooth
+    permutogeo denoise country.copc.laz -o clean.laz --memory 6GB
+    permutogeo denoise scans/ -o cleaned/ --scheduler local:4 --resume
     """
     with report_errors():
         if ground_truth is not None and (len(inputs) > 1 or inputs[0].is_dir()):
             raise ValueError("Expected one input file with --ground-truth (got several)")
         jobs = plan_denoising(inputs, output, report, ground_truth)
         _check_effort(method, strength, iterations)
+        cluster = ClusterOptions.parse(scheduler, resume, worker_memory)
+        if ground_truth is not None and (scheduler is not None or resume):
+            raise ValueError("Expected no --ground-truth with --scheduler or --resume")
+        bytes_of_memory = parse_size("--memory", memory)
+        if tile_size is not None:
+            check_positive("--tile-size", tile_size)
         if method is Method.learned:
             check_weights(weights)
         note_loading()
-        from permutogeo.cli.denoise_files import DenoiseOptions, run_all
+        from permutogeo.cli.denoise_files import DenoiseOptions
+        from permutogeo.cli.denoise_runs import DenoiseRun
+        from permutogeo.cli.denoise_tiles import TileOptions
 
         options = DenoiseOptions(method.value, strength, iterations, weights, device)
-        failed = run_all(jobs, options, ground_truth, up.value, as_json)
+        tiles = TileOptions(bytes_of_memory, tile_size, margin)
+        folder = output.parent if jobs[0].target == output else output
+        run = DenoiseRun(options, tiles, cluster, ground_truth, up.value, as_json)
+        failed = run.run(jobs, folder)
     if failed and len(jobs) > 1:
         names = ", ".join(str(path) for path in failed)
         note(f"{len(failed)} of {len(jobs)} files could not be denoised: {names}")

@@ -1,24 +1,17 @@
 """The work of ``permutogeo denoise`` for each file: read, denoise, measure, write."""
 
 import copy
-import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch_geometric.data import Data
 
-from permutogeo.cli.console import (
-    REPORTED,
-    note,
-    note_compiling,
-    one_line,
-    progress_bar,
-    say,
-)
+from permutogeo.cli.console import note, note_compiling, progress_bar
 from permutogeo.cli.mesh_files import (
     describe_size,
     has_faces,
@@ -80,34 +73,40 @@ class DenoiseOptions:
         return asdict(replace(self, model=None))
 
 
-def run_all(
-    jobs: list[DenoiseJob],
-    options: DenoiseOptions,
-    ground_truth: Path | None,
-    up: str,
-    as_json: bool = False,
-) -> list[Path]:
-    """Run all jobs, print a line or a JSON object for each; return the inputs that failed."""
-    options = options.prepare()
-    failed = []
-    for number, job in enumerate(jobs, start=1):
-        label = job.source.name if len(jobs) == 1 else f"{number}/{len(jobs)} {job.source.name}"
-        try:
-            facts = run_job(job, options, ground_truth, up, label)
-        except REPORTED as error:  # the other files are still denoised
-            reason = one_line(error)
-            named = reason if str(job.source) in reason else f"'{job.source}': {reason}"
-            note(f"Error: {named}")
-            failed.append(job.source)
-        else:
-            say(json.dumps(facts) if as_json else describe(facts))
-    return failed
+@lru_cache(maxsize=1)
+def prepared(options: DenoiseOptions) -> DenoiseOptions:
+    """Return options with their model loaded, once in each process."""
+    return options if options.model is not None else options.prepare()
+
+
+@dataclass(frozen=True)
+class DenoiseWork:
+    """Denoises one file on a worker: picklable, without the model.
+
+    Args:
+        options: Options without a model.
+        up: Axis that points up in reports.
+    """
+
+    options: DenoiseOptions
+    up: str
+
+    def __call__(self, job: DenoiseJob) -> dict[str, Any]:
+        return run_job(job, prepared(self.options), None, self.up, None)
 
 
 def run_job(
-    job: DenoiseJob, options: DenoiseOptions, ground_truth: Path | None, up: str, label: str
+    job: DenoiseJob, options: DenoiseOptions, ground_truth: Path | None, up: str, label: str | None
 ) -> dict[str, Any]:
-    """Read, denoise and write one file; return what was done."""
+    """Read, denoise and write one file; return what was found and done.
+
+    Args:
+        job: The file.
+        options: Options with their model.
+        ground_truth: Clean file to measure errors against.
+        up: Axis that points up in the report.
+        label: Name beside the progress bar; ``None`` for no bar.
+    """
     noisy, repairs = read_geometry(job.source)
     truth = None if ground_truth is None else read_geometry(ground_truth)[0]
     lost = lost_attributes(noisy, job.target)
@@ -115,8 +114,11 @@ def run_job(
         kind = job.target.suffix[1:].upper()
         note(f"Warning: '{job.target}': {kind} files do not hold {', '.join(lost)}")
     start = time.perf_counter()
-    with progress_bar(label) as on_progress:
-        result, found = options.denoise(noisy, on_progress)
+    if label is None:
+        result, found = options.denoise(noisy, lambda _: None)
+    else:
+        with progress_bar(label) as on_progress:
+            result, found = options.denoise(noisy, on_progress)
     seconds = time.perf_counter() - start
     make_folders(job.outputs)
     write_geometry(result, job.target, job.source)

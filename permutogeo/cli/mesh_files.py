@@ -7,11 +7,12 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from permutogeo.cli.console import note
-from permutogeo.cli.paths import GEOMETRY_SUFFIXES
+from permutogeo.cli.paths import READABLE_SUFFIXES
 from permutogeo.data import from_mesh, from_point_cloud, to_mesh, to_point_cloud
 from permutogeo.data import mesh as mesh_io
 from permutogeo.data import point_cloud as cloud_io
 from permutogeo.data.files import suffix_of
+from permutogeo.data.formats import las_records
 from permutogeo.data.formats.obj import GROUPS, STRING_ATTRIBUTES
 from permutogeo.transforms import RepairMesh
 
@@ -29,6 +30,7 @@ STORED = {
     ".off": {"x", "face_color"},
     ".stl": {"face_attribute"},
     ".glb": {"x", "uv"},
+    ".gltf": {"x", "uv"},
     ".xyz": {"x"},
     ".txt": {"x"},
     ".npy": {"x"},
@@ -49,7 +51,7 @@ def read_geometry(path: Path) -> tuple[Data, str]:
     Returns:
         The data, and a description of the repairs, which is also printed; empty if none.
     """
-    suffix = suffix_of(path, GEOMETRY_SUFFIXES)
+    suffix = suffix_of(path, READABLE_SUFFIXES)
     reader = from_mesh if suffix in mesh_io.READERS else from_point_cloud
     with warnings.catch_warnings(record=True) as caught:  # such as polygons that become triangles
         warnings.simplefilter("always")
@@ -85,7 +87,10 @@ def lost_attributes(data: Data, path: Path) -> list[str]:
     suffix = suffix_of(path, mesh_io.WRITERS if has_faces(data) else cloud_io.WRITERS)
     if suffix in STORED:
         return sorted(set(data.to_dict()) - GEOMETRY - STORED[suffix])
-    return sorted(set(data.to_dict()) & set(STRING_ATTRIBUTES))
+    strings = set(STRING_ATTRIBUTES)
+    if suffix not in cloud_io.PRECISE:
+        strings |= set(las_records.STRING_ATTRIBUTES)
+    return sorted(set(data.to_dict()) & strings)
 
 
 def write_geometry(data: Data, path: Path, source: Path) -> None:

@@ -5,14 +5,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from permutogeo.cluster import FileJob
 from permutogeo.data.files import suffix_of
 
 # The suffixes of permutogeo.data.mesh, .point_cloud and .pixels, whose import takes seconds.
-MESH_SUFFIXES = (".ply", ".obj", ".off", ".stl", ".glb")
+LAS_SUFFIXES = (".las", ".laz", ".copc.laz")
+MESH_SUFFIXES = (".ply", ".obj", ".off", ".stl", ".glb", ".gltf")
 CLOUD_SUFFIXES = (
     *(".ply", ".obj", ".off", ".pcd", ".npy", ".npz", ".xyz", ".txt", ".xyzn", ".xyzrgb"),
+    *LAS_SUFFIXES,
 )
+# Formats that are read but not written.
+READ_ONLY_SUFFIXES = (".e57",)
 GEOMETRY_SUFFIXES = tuple(dict.fromkeys([*MESH_SUFFIXES, *CLOUD_SUFFIXES]))
+READABLE_SUFFIXES = (*GEOMETRY_SUFFIXES, *READ_ONLY_SUFFIXES)
 IMAGE_SUFFIXES = (
     *(".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".npy"),
 )
@@ -105,7 +111,7 @@ def files_in(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
         folder: The folder.
         skip: Subfolders to leave out, such as the one for the outputs.
     """
-    suffixes = [suffix for suffix in GEOMETRY_SUFFIXES if suffix not in AMBIGUOUS_SUFFIXES]
+    suffixes = [suffix for suffix in READABLE_SUFFIXES if suffix not in AMBIGUOUS_SUFFIXES]
     skipped = [path.resolve() for path in skip]
     found = [
         path
@@ -123,7 +129,7 @@ def files_in(folder: Path, skip: Iterable[Path] = ()) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class DenoiseJob:
+class DenoiseJob(FileJob):
     """One file to denoise.
 
     Args:
@@ -132,8 +138,6 @@ class DenoiseJob:
         report: The report page, if any.
     """
 
-    source: Path
-    target: Path
     report: Path | None = None
 
     @property
@@ -165,13 +169,15 @@ def plan_denoising(
     output_is_folder = several or _is_folder(output)
     report_is_folder = report is not None and (several or _is_folder(report))
     if output_is_folder:
-        _check_output_folder(output, GEOMETRY_SUFFIXES)
+        check_output_folder(output, GEOMETRY_SUFFIXES)
     if report is not None and report_is_folder:
-        _check_output_folder(report, PAGE_SUFFIXES)
+        check_output_folder(report, PAGE_SUFFIXES)
     skip = [path for path in (output, report) if path is not None and path not in inputs]
     jobs = []
     for source, place in _sources(inputs, skip):
-        check_input(source, GEOMETRY_SUFFIXES)
+        check_input(source, READABLE_SUFFIXES)
+        if place.suffix.lower() in READ_ONLY_SUFFIXES:
+            place = place.with_suffix(".laz")
         target = output / place if output_is_folder else output
         check_output(target, GEOMETRY_SUFFIXES)
         page = report
@@ -181,7 +187,7 @@ def plan_denoising(
         jobs.append(DenoiseJob(source, target, page))
     reads = [job.source for job in jobs]
     if ground_truth is not None:
-        check_input(ground_truth, GEOMETRY_SUFFIXES)
+        check_input(ground_truth, READABLE_SUFFIXES)
         reads.append(ground_truth)
     check_overwrite(reads, [(path, job.source) for job in jobs for path in job.outputs])
     return jobs
@@ -207,6 +213,7 @@ def _is_folder(path: Path) -> bool:
     return path.is_dir() or (not path.exists() and path.suffix == "")
 
 
-def _check_output_folder(path: Path, suffixes: Sequence[str]) -> None:
+def check_output_folder(path: Path, suffixes: Sequence[str]) -> None:
+    """Raise unless a path can be a folder of outputs: not a file, nor named like one."""
     if not path.is_dir() and (path.exists() or path.suffix.lower() in suffixes):
         raise ValueError(f"Expected a folder to write several files to (got '{path}')")

@@ -1,5 +1,6 @@
-"""``permutogeo segment``: segmentation of an image by a dense CRF."""
+"""``permutogeo segment``: segmentation of images by a dense CRF."""
 
+from dataclasses import asdict, dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +9,16 @@ import typer
 
 from permutogeo.cli.console import note_compiling, note_loading, report_errors, say
 from permutogeo.cli.image_files import compute_on, read_rgb
-from permutogeo.cli.options import Device, check_device, check_positive
+from permutogeo.cli.image_runs import ImageJob, plan_images, run_images
+from permutogeo.cli.options import (
+    ClusterOptions,
+    Device,
+    Resume,
+    Scheduler,
+    WorkerMemory,
+    check_device,
+    check_positive,
+)
 from permutogeo.cli.paths import (
     IMAGE_OUTPUT_SUFFIXES,
     check_image_paths,
@@ -33,13 +43,65 @@ class Kind(str, Enum):
     energies = "energies"
 
 
+@dataclass(frozen=True)
+class SegmentWork:
+    """Labels the pixels of one image; the arguments are the options of the command."""
+
+    kind: Kind
+    labels_first: bool
+    sigma_pos: float
+    sigma_color: float
+    weight: float
+    weight_near: float
+    steps: int
+    device: str
+
+    def __call__(self, job: ImageJob) -> str:
+        from permutogeo.image import segment as segment_image
+
+        assert job.partner is not None
+        pixels = read_rgb(job.source)
+        scores = _read_scores(job.partner, self.labels_first, self.kind)
+        labels: Any = compute_on(
+            self.device,
+            lambda x, y: segment_image(
+                x,
+                y,
+                kind=self.kind.value,
+                sigma_pos=self.sigma_pos,
+                sigma_color=self.sigma_color,
+                weight=self.weight,
+                weight_near=self.weight_near,
+                num_steps=self.steps,
+            ),
+            pixels,
+            scores,
+        )
+        make_folders([job.target] if job.overlay is None else [job.target, job.overlay])
+        _write_labels(job.target, labels)
+        line = f"{job.target}: {len(set(labels.ravel().tolist()))} labels"
+        if job.overlay is None:
+            return line
+        from permutogeo.viz import overlay as draw_overlay
+
+        draw_overlay(pixels, labels, job.overlay)
+        return f"{line}\n{job.overlay}"
+
+
 def segment(
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="Image (PNG, JPEG, …).")],
+    image: Annotated[
+        Path, typer.Argument(metavar="IMAGE", help="Image (PNG, JPEG, …), or folder.")
+    ],
     unary: Annotated[
         Path,
-        typer.Option(help="Scores of each label at each pixel: an .npy file of shape [H, W, L]."),
+        typer.Option(
+            help="Scores of each label at each pixel: an .npy file of shape [H, W, L], or a folder "
+            "with a file of the same name for each image."
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Labels as a PNG with a palette.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Labels as a PNG with a palette, or folder.")
+    ],
     overlay: Annotated[
         Path | None, typer.Option(help="Also write the labels drawn over the image.")
     ] = None,
@@ -59,6 +121,9 @@ def segment(
     ] = 1.0,
     steps: Annotated[int, typer.Option(help="Number of mean-field steps.")] = 5,
     device: Device = "cpu",
+    scheduler: Scheduler = None,
+    resume: Resume = False,
+    worker_memory: WorkerMemory = None,
 ) -> None:
     """Label the pixels of an image by a dense CRF, given the scores of a network.
 
@@ -68,39 +133,29 @@ def segment(
 
     \b
     permutogeo segment photo.jpg --unary scores.npy -o labels.png --overlay seen.png
+    permutogeo segment photos/ --unary scores/ -o labels/ --scheduler local:4 --resume
     """
     with report_errors():
-        _check_paths(image, unary, output, overlay)
+        cluster = ClusterOptions.parse(scheduler, resume, worker_memory)
+        is_folder = image.is_dir()
+        if not is_folder:
+            _check_paths(image, unary, output, overlay)
+        elif overlay is not None:
+            raise ValueError("Expected no --overlay for a folder of images")
+        else:
+            jobs = plan_images(image, output, unary, partner_suffixes=(".npy",), suffix=".png")
         check_positive("--sigma-pos", sigma_pos)
         check_positive("--sigma-color", sigma_color)
         note_loading()
-        from permutogeo.image import segment as segment_image
-        from permutogeo.viz import overlay as draw_overlay
-
         check_device(device)
         note_compiling()
-        pixels, scores = read_rgb(image), _read_scores(unary, labels_first, kind)
-        labels: Any = compute_on(
-            device,
-            lambda x, y: segment_image(
-                x,
-                y,
-                kind=kind.value,
-                sigma_pos=sigma_pos,
-                sigma_color=sigma_color,
-                weight=weight,
-                weight_near=weight_near,
-                num_steps=steps,
-            ),
-            pixels,
-            scores,
+        work = SegmentWork(
+            kind, labels_first, sigma_pos, sigma_color, weight, weight_near, steps, device
         )
-        make_folders([output] if overlay is None else [output, overlay])
-        _write_labels(output, labels)
-        say(f"{output}: {len(set(labels.ravel().tolist()))} labels")
-        if overlay is not None:
-            draw_overlay(pixels, labels, overlay)
-            say(f"{overlay}")
+        if is_folder:
+            run_images(work, jobs, output, cluster, asdict(work))
+        else:
+            say(work(ImageJob(image, output, unary, overlay)))
 
 
 def _check_paths(image: Path, unary: Path, output: Path, overlay: Path | None) -> None:

@@ -1,5 +1,6 @@
-"""``permutogeo upsample``: joint bilateral upsampling of an image."""
+"""``permutogeo upsample``: joint bilateral upsampling of an image, or of a folder of images."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +15,49 @@ from permutogeo.cli.image_files import (
     without_alpha,
     write_image,
 )
-from permutogeo.cli.options import Device, check_device, check_positive
+from permutogeo.cli.image_runs import ImageJob, plan_images, run_images
+from permutogeo.cli.options import (
+    ClusterOptions,
+    Device,
+    Resume,
+    Scheduler,
+    WorkerMemory,
+    check_device,
+    check_positive,
+)
 from permutogeo.cli.paths import check_image_paths, make_folders
+
+
+@dataclass(frozen=True)
+class UpsampleWork:
+    """Upsamples one image by its guide.
+
+    Args:
+        sigma_pos: Bandwidth in pixels of the guide.
+        sigma_color: Bandwidth in levels of 255.
+        device: Device to compute on.
+    """
+
+    sigma_pos: float | None
+    sigma_color: float | None
+    device: str
+
+    def __call__(self, job: ImageJob) -> str:
+        from permutogeo.image import joint_bilateral_upsample
+
+        assert job.partner is not None
+        small = read_image(job.source)
+        large = without_alpha(job.partner, read_image(job.partner))
+        check_range(small, job.target)
+        check_channels(small, job.target)
+        sigmas = (self.sigma_pos, None if self.sigma_color is None else self.sigma_color / 255)
+        out: Any = compute_on(
+            self.device, lambda x, y: joint_bilateral_upsample(x, y, *sigmas), small, large
+        )
+        make_folders([job.target])
+        write_image(out, job.target, job.source)
+        sizes = [f"{pixels.shape[1]} x {pixels.shape[0]}" for pixels in (small, out)]
+        return f"{job.target}: {sizes[0]} to {sizes[1]} pixels"
 
 
 def upsample(
@@ -23,15 +65,20 @@ def upsample(
         Path,
         typer.Argument(
             metavar="LOW",
-            help="Low-resolution image: colors, depth of 8 or 16 bits, or an array (.npy).",
+            help="Low-resolution image: colors, depth of 8 or 16 bits, or an array (.npy); or a "
+            "folder of images.",
         ),
     ],
     guide: Annotated[
         Path,
-        typer.Option(help="High-resolution image, larger by an integer factor."),
+        typer.Option(
+            help="High-resolution image, larger by an integer factor; or a folder with an image "
+            "of the same name for each."
+        ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Output image (PNG, JPEG, TIFF, …) or .npy.")
+        Path,
+        typer.Option("--output", "-o", help="Output image (PNG, JPEG, TIFF, …), .npy, or folder."),
     ],
     sigma_pos: Annotated[
         float | None,
@@ -48,6 +95,9 @@ def upsample(
         ),
     ] = None,
     device: Device = "cpu",
+    scheduler: Scheduler = None,
+    resume: Resume = False,
+    worker_memory: WorkerMemory = None,
 ) -> None:
     """Upsample an image along the edges of a high-resolution guide.
 
@@ -58,25 +108,23 @@ def upsample(
 
     \b
     permutogeo upsample depth.png --guide photo.jpg -o large.png
+    permutogeo upsample depth/ --guide photos/ -o large/ --scheduler local:4
     """
     with report_errors():
-        check_image_paths([low, guide], [output])
+        cluster = ClusterOptions.parse(scheduler, resume, worker_memory)
         for name, sigma in (("--sigma-color", sigma_color), ("--sigma-pos", sigma_pos)):
             if sigma is not None:
                 check_positive(name, sigma)
+        is_folder = low.is_dir()
+        if is_folder:
+            jobs = plan_images(low, output, guide)
+        else:
+            check_image_paths([low, guide], [output])
         note_loading()
-        from permutogeo.image import joint_bilateral_upsample
-
         check_device(device)
         note_compiling()
-        small, large = read_image(low), without_alpha(guide, read_image(guide))
-        check_range(small, output)
-        check_channels(small, output)
-        sigmas = (sigma_pos, None if sigma_color is None else sigma_color / 255)
-        out: Any = compute_on(
-            device, lambda x, y: joint_bilateral_upsample(x, y, *sigmas), small, large
-        )
-        make_folders([output])
-        write_image(out, output, low)
-        sizes = [f"{pixels.shape[1]} x {pixels.shape[0]}" for pixels in (small, out)]
-        say(f"{output}: {sizes[0]} to {sizes[1]} pixels")
+        work = UpsampleWork(sigma_pos, sigma_color, device)
+        if is_folder:
+            run_images(work, jobs, output, cluster, asdict(work))
+        else:
+            say(work(ImageJob(low, output, guide)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -10,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ T = TypeVar("T")
 
 _LONGEST_NAME = 255  # bytes, on all usual file systems
 _OLD_SECONDS = 60.0
+_COPC_SUFFIX = ".copc.laz"
 # Temporary files of this process, removed if it is terminated.
 _open_temporaries: set[Path] = set()
 
@@ -33,9 +35,17 @@ def file_error(path: Path, problem: str) -> ValueError:
     return ValueError(f"'{path}': {problem}")
 
 
+def full_suffix(path: Path) -> str:
+    """Return the suffix of ``path`` as written; that of COPC files has two parts."""
+    is_copc = path.name.lower().endswith(_COPC_SUFFIX) and len(path.name) > len(_COPC_SUFFIX)
+    return path.name[-len(_COPC_SUFFIX) :] if is_copc else path.suffix
+
+
 def suffix_of(path: Path, suffixes: Collection[str]) -> str:
     """Return the lower-case suffix of ``path``; raises if it is not one of ``suffixes``."""
-    suffix = path.suffix.lower()
+    suffix = full_suffix(path).lower()
+    if suffix not in suffixes:
+        suffix = path.suffix.lower()
     if suffix not in suffixes:
         expected = f"one of {', '.join(sorted(suffixes))}"
         raise file_error(path, f"Expected {expected} (got '{path.suffix}')")
@@ -73,6 +83,8 @@ def read_file(path: Path, reader: Callable[[Path], T], what: str) -> T:
     except MemoryError as error:  # a header may claim any size
         raise ValueError(f"'{path}': Expected {what} that fits in memory ({error})") from error
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise  # not the fault of this file
         reason = str(error) or type(error).__name__
         if reason.startswith(f"'{path}'"):
             raise
@@ -81,9 +93,10 @@ def read_file(path: Path, reader: Callable[[Path], T], what: str) -> T:
 
 def _temporary_name(target: Path, token: str) -> str:
     """Return a hidden name with the suffix of ``target`` that is not too long for a file system."""
-    room = _LONGEST_NAME - len(os.fsencode(f"..{token}{target.suffix}"))
-    stem = os.fsencode(target.stem)[:room].decode(errors="ignore")
-    return f".{stem}.{token}{target.suffix}"
+    suffix = full_suffix(target)
+    room = _LONGEST_NAME - len(os.fsencode(f"..{token}{suffix}"))
+    stem = os.fsencode(target.name[: len(target.name) - len(suffix)])[:room].decode(errors="ignore")
+    return f".{stem}.{token}{suffix}"
 
 
 def _remove_leftovers(target: Path) -> None:
@@ -156,7 +169,7 @@ def replacing(path: Path) -> Iterator[Path]:
         raise type(error)(f"'{path}': Expected a place to write to ({reason})") from error
     with _removed_on_sigterm(temporary):
         try:
-            _lock(descriptor)
+            lock_file(descriptor)
             yield temporary
             if target.exists():
                 shutil.copymode(target, temporary)
@@ -170,8 +183,15 @@ def replacing(path: Path) -> Iterator[Path]:
             os.close(descriptor)
 
 
-def _lock(descriptor: int) -> None:
-    """Mark a temporary file as in use, where the file system has locks."""
-    if fcntl is not None:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def lock_file(descriptor: int) -> bool:
+    """Mark an open file as in use; returns ``False`` if another process has done so.
+
+    Where the file system has no locks, nothing is marked.
+    """
+    if fcntl is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -17,7 +17,6 @@ from permutogeo.data import convert
 from permutogeo.data.fields import (
     Fields,
     as_array,
-    byte_colors,
     from_data,
     string_attributes,
     to_data,
@@ -25,6 +24,7 @@ from permutogeo.data.fields import (
 )
 from permutogeo.data.files import read_file, replacing, suffix_of
 from permutogeo.data.formats import obj, ply
+from permutogeo.data.formats.gltf import read_gltf, write_gltf
 from permutogeo.data.formats.obj import read_obj, write_obj
 from permutogeo.data.formats.off import read_off, write_off
 from permutogeo.data.formats.ply import read_ply, write_ply
@@ -32,40 +32,21 @@ from permutogeo.data.formats.polygons import POLYGON_COUNT
 from permutogeo.data.formats.stl import read_stl, write_stl
 from permutogeo.data.open3d_loader import is_open3d
 
-
-def _read_glb(path: Path) -> Fields:
-    import trimesh
-
-    scene: Any = trimesh.load_scene(path, process=False)
-    parts = list(scene.geometry.values())
-    nodes = [scene.graph[name] for name in scene.graph.nodes_geometry]
-    if len(parts) == len(nodes) == 1 and np.array_equal(nodes[0][0], np.eye(4)):
-        return convert.from_trimesh(parts[0])  # joining loses normals
-    return convert.from_trimesh(scene.to_mesh())
-
-
-def _write_glb(path: Path, fields: Fields) -> None:
-    held = {k: v for k, v in fields.items() if k in ("pos", "face", "x", "normal", "uv")}
-    if "x" in held and byte_colors(held["x"]) is None:  # GLB has 8-bit colors
-        del held["x"]
-    mesh = convert.to_trimesh(held)
-    mesh.vertex_attributes.clear()
-    path.write_bytes(mesh.export(file_type="glb", include_normals="normal" in held))
-
-
 READERS: dict[str, Callable[[Path], Fields]] = {
     ".ply": read_ply,
     ".obj": read_obj,
     ".off": read_off,
     ".stl": read_stl,
-    ".glb": _read_glb,
+    ".glb": read_gltf,
+    ".gltf": read_gltf,
 }
 WRITERS: dict[str, Callable[[Path, Fields], None]] = {
     ".ply": write_ply,
     ".obj": write_obj,
     ".off": write_off,
     ".stl": write_stl,
-    ".glb": _write_glb,
+    ".glb": write_gltf,
+    ".gltf": write_gltf,
 }
 # Attributes of a format that are lists of strings.
 _STRING_ATTRIBUTES = {".obj": obj.STRING_ATTRIBUTES, ".ply": ply.STRING_ATTRIBUTES}
@@ -126,8 +107,8 @@ def from_mesh(
     header of a file, face indices and finite positions are checked.
 
     Args:
-        source: A path (``.ply``, ``.obj``, ``.off``, ``.stl``, ``.glb``), vertices
-            :math:`(N, 3)`, an Open3D ``TriangleMesh`` (legacy or tensor) or a
+        source: A path (``.ply``, ``.obj``, ``.off``, ``.stl``, ``.glb``, ``.gltf``),
+            vertices :math:`(N, 3)`, an Open3D ``TriangleMesh`` (legacy or tensor) or a
             ``trimesh.Trimesh``. It is not changed, and no memory is shared.
         face: Triangles if ``source`` is an array or tensor of vertices: an array :math:`(F, 3)` or
             a tensor :math:`(3, F)`.
@@ -181,8 +162,8 @@ def to_mesh(
 
     Args:
         data: The mesh; it is not changed.
-        path: Output file (``.ply``, ``.obj``, ``.off``, ``.stl``, ``.glb``). If ``None``, an object
-            is returned.
+        path: Output file (``.ply``, ``.obj``, ``.off``, ``.stl``, ``.glb``, ``.gltf``). If
+            ``None``, an object is returned.
         kind: Type of the returned object: ``"trimesh"``, ``"open3d"``, ``"open3d_tensor"``, or
             ``"numpy"`` for the pair vertices :math:`(N, 3)`, faces :math:`(F, 3)`.
 

@@ -13,9 +13,21 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from permutogeo.data import convert
-from permutogeo.data.fields import Fields, as_array, from_data, pad_to_3d, to_data, unit_colors
+from permutogeo.data.fields import (
+    Fields,
+    as_array,
+    from_data,
+    pad_to_3d,
+    string_attributes,
+    to_data,
+    unit_colors,
+)
 from permutogeo.data.files import read_file, replacing, suffix_of
+from permutogeo.data.formats.copc import write_copc
+from permutogeo.data.formats.e57 import read_e57
 from permutogeo.data.formats.kitti import read_kitti
+from permutogeo.data.formats.las import read_las, write_las
+from permutogeo.data.formats.las_records import STRING_ATTRIBUTES
 from permutogeo.data.formats.npy import array_to_fields, read_npy, read_npz, write_npy, write_npz
 from permutogeo.data.formats.obj import read_obj, write_obj
 from permutogeo.data.formats.off import read_off, write_off
@@ -32,6 +44,10 @@ READERS: dict[str, Callable[[Path], Fields]] = {
     ".bin": read_kitti,
     ".npy": read_npy,
     ".npz": read_npz,
+    ".las": read_las,
+    ".laz": read_las,
+    ".copc.laz": read_las,
+    ".e57": read_e57,
     **dict.fromkeys(EXTRA_ATTRIBUTE, read_xyz),
 }
 WRITERS: dict[str, Callable[[Path, Fields], None]] = {
@@ -41,8 +57,13 @@ WRITERS: dict[str, Callable[[Path, Fields], None]] = {
     ".pcd": write_pcd,
     ".npy": write_npy,
     ".npz": write_npz,
+    ".las": write_las,
+    ".laz": write_las,
+    ".copc.laz": write_copc,
     **dict.fromkeys(EXTRA_ATTRIBUTE, write_xyz),
 }
+# Formats of surveys, whose coordinates need more digits than float32 has.
+PRECISE = (".las", ".laz", ".copc.laz", ".e57")
 KINDS: dict[str, Callable[[Fields], Any]] = {
     "numpy": lambda fields: fields["pos"],
     "trimesh": convert.to_trimesh_cloud,
@@ -57,8 +78,12 @@ def _read_source(source: Any, has_x: bool) -> tuple[Fields, str]:
         suffix = suffix_of(path, READERS)
         what = f"a point cloud in the format {suffix[1:].upper()}"
         fields = read_file(path, READERS[suffix], what)
-        # Only the vertices of a mesh file are kept.
-        held = {k: v for k, v in fields.items() if not k.startswith("face") and v.dtype.kind != "U"}
+        # Only the vertices of a mesh file are kept, and the header of a survey.
+        held = {
+            k: v
+            for k, v in fields.items()
+            if k in STRING_ATTRIBUTES or not (k.startswith("face") or v.dtype.kind == "U")
+        }
         return held, f"'{path}'"
     if is_open3d(source, "PointCloud", tensor=False):
         return convert.from_open3d_legacy(source), "from_point_cloud"
@@ -85,29 +110,32 @@ def from_point_cloud(
     x: np.ndarray | Tensor | None = None,
     normal: np.ndarray | Tensor | None = None,
     drop_invalid: bool = False,
-    dtype: torch.dtype | None = torch.float32,
+    dtype: torch.dtype | str | None = "auto",
     check: bool = True,
 ) -> Data:
     r"""Turns a point cloud into :class:`~torch_geometric.data.Data`.
 
     Args:
-        source: A path (``.ply``, ``.obj``, ``.off``, ``.pcd``, ``.xyz``, ``.xyzn``, ``.xyzrgb``,
-            ``.txt``, ``.npy``, ``.npz``), points :math:`(N, 2)`, :math:`(N, 3)` or
-            :math:`(N, 3 + C)` whose further columns become ``x``, an Open3D ``PointCloud``
-            (legacy or tensor) or a ``trimesh.PointCloud``. It is not changed, and no memory
-            is shared.
+        source: A path (``.las``, ``.laz``, ``.copc.laz``, ``.e57``, ``.ply``, ``.obj``, ``.off``,
+            ``.pcd``, ``.xyz``, ``.xyzn``, ``.xyzrgb``, ``.txt``, ``.npy``, ``.npz``), points
+            :math:`(N, 2)`, :math:`(N, 3)` or :math:`(N, 3 + C)` whose further columns become
+            ``x``, an Open3D ``PointCloud`` (legacy or tensor) or a ``trimesh.PointCloud``. It is
+            not changed, and no memory is shared.
         x: Point values, instead of the colors of ``source``.
         normal: Point normals, instead of those of ``source``.
         drop_invalid: Drop points with NaN or infinite coordinates, as depth cameras write for
             missing returns; by default they are an error.
         dtype: Type of positions and other floating-point attributes; ``None`` keeps the types of
-            the source, and float64 for text.
+            the source, and float64 for text. ``"auto"`` is float32, but the types of the file for
+            LAS, LAZ, COPC and E57, whose coordinates need float64.
         check: If ``False``, non-finite positions are accepted;
             :class:`permutogeo.transforms.RepairMesh` drops them with a warning.
 
     Returns:
         ``pos [N, 2|3]``; if present ``x [N, C]`` (colors in [0, 1]), ``normal [N, 3]`` and every
-        other attribute under its own name.
+        other attribute under its own name. LAS, LAZ and COPC files also give ``las_header``, from
+        which :func:`to_point_cloud` writes scales, offsets and records again, and ``crs``, the
+        well-known text of the reference system; ``red``, ``green`` and ``blue`` are ``x``.
 
     Example:
         >>> import torch
@@ -115,6 +143,13 @@ def from_point_cloud(
         >>> from_point_cloud(torch.rand(100, 3), x=torch.rand(100, 1))
         Data(pos=[100, 3], x=[100, 1])
     """
+    if isinstance(dtype, str):
+        if dtype != "auto":
+            raise ValueError(f"from_point_cloud: Expected a torch.dtype or 'auto' (got '{dtype}')")
+        is_precise = isinstance(source, (str, os.PathLike)) and str(source).lower().endswith(
+            PRECISE
+        )
+        dtype = None if is_precise else torch.float32
     fields, origin = _read_source(source, x is not None)
     for name, value in (("x", x), ("normal", normal)):
         if value is not None:
@@ -123,7 +158,10 @@ def from_point_cloud(
     if drop_invalid and fields["pos"].dtype.kind == "f" and fields["pos"].ndim == 2:
         valid = np.asarray(np.isfinite(fields["pos"]).all(axis=1))
         # Attributes of another length are refused by the check below.
-        fields = {k: v[valid] if len(v) == len(valid) else v for k, v in fields.items()}
+        fields = {
+            k: v[valid] if len(v) == len(valid) and v.dtype.kind != "U" else v
+            for k, v in fields.items()
+        }
     return to_data(fields, origin, dtype, dims=(2, 3), check=check)
 
 
@@ -132,10 +170,11 @@ def to_point_cloud(
 ) -> Any:
     r"""Turns :class:`~torch_geometric.data.Data` with ``pos`` into a point cloud.
 
-    PLY, PCD, NPZ and Open3D's tensor geometry hold all point attributes; Open3D's legacy clouds
-    hold normals and colors. ``.xyz``, ``.txt`` and ``.npy`` hold ``pos`` and ``x``,
-    ``.obj`` and ``.off`` ``pos`` and colors, ``.xyzn`` ``pos`` and ``normal``. Files are written
-    atomically.
+    LAS, LAZ, COPC, PLY, PCD, NPZ and Open3D's tensor geometry hold all point attributes; Open3D's
+    legacy clouds hold normals and colors. ``.xyz``, ``.txt`` and ``.npy`` hold ``pos`` and ``x``,
+    ``.obj`` and ``.off`` ``pos`` and colors, ``.xyzn`` ``pos`` and ``normal``. Points that were
+    read from LAS keep its scales, offsets and records; others get steps of a power of ten, at most
+    1e-9 of their extent. Files are written atomically.
 
     Args:
         data: The points; it is not changed.
@@ -157,7 +196,10 @@ def to_point_cloud(
             fields["pos"] = pad_to_3d(fields["pos"])
         return KINDS[kind](fields)
     path = Path(path)
-    writer = WRITERS[suffix_of(path, WRITERS)]
+    suffix = suffix_of(path, WRITERS)
+    writer = WRITERS[suffix]
+    if suffix in PRECISE:
+        fields.update(string_attributes(data, STRING_ATTRIBUTES))
     with replacing(path) as temporary:
         writer(temporary, fields)
     return path

@@ -17,7 +17,9 @@ def touch(path):
 
 def test_suffixes_are_those_of_the_readers_and_writers():
     assert set(paths.MESH_SUFFIXES) == set(mesh.READERS) == set(mesh.WRITERS)
-    assert set(paths.CLOUD_SUFFIXES) == set(point_cloud.READERS) == set(point_cloud.WRITERS)
+    assert set(paths.CLOUD_SUFFIXES) == set(point_cloud.WRITERS)
+    readable = {*paths.CLOUD_SUFFIXES, *paths.READ_ONLY_SUFFIXES}
+    assert readable == set(point_cloud.READERS)
     assert paths.IMAGE_SUFFIXES == pixels.READABLE
     assert paths.IMAGE_OUTPUT_SUFFIXES == pixels.WRITABLE
 
@@ -45,6 +47,14 @@ def test_files_of_a_folder_keep_their_places(tmp_path):
     ]
     assert jobs[1].outputs[2] == pages / "deep" / "a.ply.png"
     assert not out.exists() and not pages.exists()
+
+
+def test_scans_that_are_only_read_become_laz(tmp_path):
+    scan = touch(tmp_path / "in" / "a.e57")
+    out = tmp_path / "out"
+    assert plan_denoising([tmp_path / "in"], out, None, None) == [DenoiseJob(scan, out / "a.laz")]
+    with pytest.raises(ValueError, match=r"Expected one of .* \(got '.e57'\)"):
+        plan_denoising([scan], tmp_path / "b.e57", None, None)
 
 
 def test_outputs_inside_the_input_folder_are_no_inputs(tmp_path):

@@ -102,7 +102,8 @@ def test_truncated_binary(tmp_path, cloud, check_error):
         ("a.pcd", "hello", "no 'DATA'"),
         ("a.npy", "hello", "damaged"),
         ("a.npz", "hello", "damaged"),
-        ("a.las", "hello", "got '.las'"),
+        ("a.las", "hello", "does not start with a LAS header"),
+        ("a.foo", "hello", "got '.foo'"),
     ],
 )
 def test_damaged_text(tmp_path, name, text, part, check_error):

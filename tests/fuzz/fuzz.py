@@ -87,6 +87,7 @@ READERS: dict[str, Callable[[Path], None]] = {
 def make_corpus(folder: Path) -> None:
     """Write small valid files of every format."""
     import numpy as np
+    import pye57
     import torch
     import trimesh
     from PIL import Image
@@ -100,7 +101,7 @@ def make_corpus(folder: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     box = trimesh.creation.box()
     mesh = from_mesh(box.vertices, box.faces)
-    for suffix in ("ply", "obj", "off", "stl", "glb"):
+    for suffix in ("ply", "obj", "off", "stl", "glb", "gltf"):
         to_mesh(mesh, folder / "mesh" / f"plain.{suffix}")
     mesh.x = torch.randint(256, (8, 3), generator=generator) / torch.tensor(255.0)
     mesh.normal, mesh.y = mesh.pos.clone(), torch.arange(8)
@@ -117,8 +118,16 @@ def make_corpus(folder: Path) -> None:
     (folder / "mesh" / "mixed.off").write_text(mixed)
     cloud = from_point_cloud(mesh.pos, x=mesh.x, normal=mesh.normal)
     cloud.intensity = torch.rand(8, generator=generator)
-    for suffix in ("ply", "pcd", "npz", "xyz", "npy", "xyzn", "obj", "off"):
+    for suffix in (
+        *("ply", "pcd", "npz", "xyz", "npy", "xyzn", "obj", "off"),
+        *("las", "laz", "copc.laz"),
+    ):
         to_point_cloud(cloud, folder / "cloud" / f"plain.{suffix}")
+    with pye57.E57(str(folder / "cloud" / "scan.e57"), mode="w") as file:
+        columns = dict(
+            zip(("cartesianX", "cartesianY", "cartesianZ"), mesh.pos.T.numpy(), strict=True)
+        )
+        file.write_scan_raw({**columns, "intensity": cloud.intensity.numpy()})
     np.savez_compressed(folder / "cloud" / "packed.npz", pos=mesh.pos.numpy(), label=np.arange(8))
     header = (
         "VERSION .7\nFIELDS x y z desc rgb _\nSIZE 4 4 4 2 4 1\nTYPE F F F U U I\n"

@@ -110,8 +110,13 @@ def _column_name(name: str) -> str:
     return f"{_ESCAPE}{name}" if misread or name.startswith(_ESCAPE) else name
 
 
-def to_columns(fields: Fields) -> Columns:
-    """Return point attributes (not those of faces) as named columns."""
+def to_columns(fields: Fields, *, wide: bool = False) -> Columns:
+    """Return point attributes (not those of faces) as named columns.
+
+    Args:
+        fields: The attributes.
+        wide: Whether the format has 64-bit integers.
+    """
     columns = dict(zip(("x", "y", "z"), pad_to_3d(fields["pos"]).T, strict=True))
     for name, value in fields.items():
         if name == "pos":
@@ -128,8 +133,9 @@ def to_columns(fields: Fields) -> Columns:
         if opacity is not None:
             columns[name] = opacity
         elif value.ndim == 1:
-            columns[_column_name(name)] = _scalar(name, value)
+            columns[_column_name(name)] = value if wide else _scalar(name, value)
         else:
             flat = value.reshape(len(value), -1)
-            columns.update({f"{name}_{i}": _scalar(name, c) for i, c in enumerate(flat.T)})
+            parts = flat.T if wide else [_scalar(name, column) for column in flat.T]
+            columns.update({f"{name}_{i}": column for i, column in enumerate(parts)})
     return columns
