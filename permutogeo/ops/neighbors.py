@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 
 from permutogeo.kernels import neighbors as kernels
 from permutogeo.ops import boxes, stencils
 from permutogeo.ops._library import define
 from permutogeo.runtime import bridge, memory
+
+
+@cache
+def _half_stencil(
+    dim: int, radius: int, dilation: int, stencil: str
+) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Return one offset of each opposite pair ``[H, d, 1]``, the columns of the pair ``[H, 2]``
+    int32, and the largest coordinate of an offset.
+
+    On the CPU: indexing by a mask would synchronize.
+    """
+    offset = stencils.grid_offsets(dim, radius, dilation, stencil)
+    opposite = stencils.opposite(dim, radius, stencil)
+    index = torch.arange(len(offset), device="cpu")
+    half = index <= opposite  # the centre is its own opposite
+    column = torch.stack([index[half], opposite[half]], 1).to(torch.int32)
+    return offset[half].unsqueeze(-1), column, int(offset.abs().max())
 
 
 def with_zero_row(values: torch.Tensor) -> torch.Tensor:
@@ -25,34 +44,28 @@ def _neighbors(
 ) -> torch.Tensor:
     device, dim = code.device, box.shape[0] - 1
     code = code.contiguous()
-    # On the CPU until the end: indexing by a mask would synchronize.
-    offset = stencils.grid_offsets(dim, radius, dilation, stencil)
-    opposite = stencils.opposite(dim, radius, stencil)
-    shape = (len(code), len(offset))
+    shape = (code.shape[0], stencils.num_taps(dim, radius, stencil))
     if stencil == "axis":  # stored by columns, as the blur reads it
         out = memory.full(*shape[::-1], value=-1, dtype=torch.int32, device=device).t()
     else:
         out = memory.full(*shape, value=-1, dtype=torch.int32, device=device)
-    index = torch.arange(len(offset), device="cpu")
-    half = index <= opposite  # the centre is its own opposite
-    if len(code) == 0:
+    if shape[0] == 0:
         return out
-    column = torch.stack([index[half], opposite[half]], 1).to(device, torch.int32)
-    reach = int(offset.abs().max())
-    offset = offset[half].to(device)
+    offset, column, reach = _half_stencil(dim, radius, dilation, stencil)
+    offset, column = offset.to(device), column.to(device)
     if reach > boxes.PADDING:
         # Beyond the padding, offsets would carry from one coordinate into the next.
         wider = boxes.pad(box, reach).to(device)
         code, box = boxes.encode(boxes.decode(code, box), wider).contiguous(), wider
-    step = (offset.unsqueeze(-1) * box[:-1, 2:]).sum(1).contiguous()
+    step = (offset * box[:-1, 2:]).sum(1).contiguous()
     run = bridge.load_kernels(kernels.make, code.shape[1], device=device)
     bridge.launch(
         run.merge,
-        -(-len(code) // kernels.BLOCK),
+        -(-shape[0] // kernels.BLOCK),
         *(bridge.array(code, 1), bridge.array(step, 1)),
         *(bridge.array(column, 2), bridge.array(out, 2)),
         device=device,
-        inner=(len(offset),),
+        inner=(offset.shape[0],),
         grain=4,
     )
     return out
