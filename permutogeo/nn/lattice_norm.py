@@ -154,13 +154,19 @@ class LatticeNorm(LazyLayer):
             return lattice.splat(values.new_ones(lattice.num_points, 1))
 
         mass = lattice.cached_constant(("mass", values.dtype), splat_ones)
-        sums = self._total(torch.cat([mass.sum(0), self._sum(values, mass)]))
-        count = sums[0]
+        count = lattice.cached_constant(("total mass", values.dtype), lambda: mass.sum(0)[0])
+        total = self._sum(values, mass)
+        shared = self.training and _several_ranks(self.process_group)
+        if shared:
+            sums = _sum_over_ranks(torch.cat([count.view(1), total]), self.process_group)
+            count, total = sums[0], sums[1:]
         divisor = torch.where(count > 0, count, 1.0)
-        mean = sums[1:] / divisor
+        mean = total / divisor
         # About the mean of all ranks: the difference of squares would cancel.
-        var = self._total(self._sum((values - mean).square(), mass)) / divisor
-        return mean, var, count
+        squares = self._sum((values - mean).square(), mass)
+        if shared:
+            squares = _sum_over_ranks(squares, self.process_group)
+        return mean, squares / divisor, count
 
     def _sum(self, values: Tensor, mass: Tensor) -> Tensor:
         """Return the sum over the vertices of this rank, weighted by mass, ``[C]``."""
@@ -169,11 +175,6 @@ class LatticeNorm(LazyLayer):
         vertex = torch.arange(len(values), device=values.device)
         edge_index = torch.stack([vertex, torch.zeros_like(vertex)])
         return self.pass_messages(edge_index, (len(values), 1), values, mass[:, 0])[0]
-
-    def _total(self, sums: Tensor) -> Tensor:
-        if self.training and _several_ranks(self.process_group):
-            return _sum_over_ranks(sums, self.process_group)
-        return sums
 
     @torch.no_grad()
     def _track(self, mean: Tensor, var: Tensor, count: Tensor) -> None:

@@ -14,7 +14,7 @@ from permutogeo.lattice.caching import cached
 from permutogeo.lattice.incidence import check_incidence
 from permutogeo.lattice.points import check_lattice
 from permutogeo.nn.filter_bank import FilterBankLayer
-from permutogeo.ops import convolve_edges
+from permutogeo.ops import convolve_edges, vertex_order
 
 # Vertices compared to find out whether a coarse lattice belongs to a fine one.
 _SAMPLE = 1024
@@ -28,18 +28,16 @@ class StrideEdges:
     one form the stencil of radius 1.
 
     Args:
+        fine_lattice: The fine lattice.
+        coarse_lattice: The coarse lattice.
         coarse: Coarse vertex of each edge, ``[M, 2]``.
-        tap: Tap of each edge, ``[M, 2]``.
         present: Whether the edge exists, ``[M, 2]``; a vertex on a coarse one has a single edge.
-        num_coarse: Number of coarse vertices.
-        num_taps: Number of taps of the stencil.
     """
 
+    fine_lattice: Lattice
+    coarse_lattice: Lattice
     coarse: Tensor
-    tap: Tensor
     present: Tensor
-    num_coarse: int
-    num_taps: int
     _cache: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -51,23 +49,38 @@ class StrideEdges:
 
     @classmethod
     def _between(cls, fine: Lattice, coarse: Lattice, at: Incidence) -> StrideEdges:
-        size = fine.dim + 1
-        vertex = at.vertex.long()
-        above, below = fine.key.long(), coarse.key.long()
-        offset = above.unsqueeze(1) - 2 * below[vertex.clamp(min=0)]
+        vertex = at.vertex
+        first, second = vertex.unbind(1)
+        present = torch.stack([first >= 0, (second >= 0) & (first != second)], 1)
+        return cls(fine, coarse, vertex, present)
+
+    @property
+    def num_coarse(self) -> int:
+        """Number of coarse vertices."""
+        return self.coarse_lattice.num_vertices
+
+    @property
+    def num_taps(self) -> int:
+        """Number of taps of the stencil."""
+        return 2 ** (self.fine_lattice.dim + 1) - 1
+
+    @property
+    def tap(self) -> Tensor:
+        """Tap of each edge, ``[M, 2]``."""
+        size = self.fine_lattice.dim + 1
+        above, below = self.fine_lattice.key.long(), self.coarse_lattice.key.long()
+        offset = above.unsqueeze(1) - 2 * below[self.coarse.long().clamp(min=0)]
         # An offset is D c - sum(c) with c in {0, 1}^D; the digits of c in base 2 are its tap.
         total = (-offset[..., :1]) % size
         step = (offset + total).div(size, rounding_mode="floor")
         step = torch.cat([step, total - step.sum(-1, keepdim=True)], -1)
-        place = 2 ** torch.arange(fine.dim, -1, -1, device=step.device)
-        present = vertex >= 0
-        present = torch.stack([present[:, 0], present[:, 1] & (vertex[:, 0] != vertex[:, 1])], 1)
-        return cls(vertex, (step * place).sum(-1), present, coarse.num_vertices, 2**size - 1)
+        place = 2 ** torch.arange(size - 1, -1, -1, device=step.device)
+        return (step * place).sum(-1)
 
     def edges(self) -> tuple[Tensor, Tensor]:
         """Return the edges from fine to coarse vertices ``[2, E]`` and their taps ``[E]``."""
         fine, side = self.present.nonzero(as_tuple=True)
-        return torch.stack([fine, self.coarse[fine, side]]), self.tap[fine, side]
+        return torch.stack([fine, self.coarse[fine, side].long()]), self.tap[fine, side]
 
     def by_tap(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the edges sorted by tap: fine and coarse vertices ``[2M]``, and the offset of each
@@ -78,7 +91,16 @@ class StrideEdges:
         tap = torch.where(self.present, self.tap, self.num_taps).reshape(-1)
         tap, order = torch.sort(tap, stable=True)
         begin = torch.searchsorted(tap, torch.arange(self.num_taps + 1, device=tap.device))
-        return order // 2, self.coarse.reshape(-1)[order], begin
+        return order // 2, self.coarse.reshape(-1)[order].long(), begin
+
+    def by_coarse(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the coarse vertex of each edge ``[M, 2]``, the number of them where absent, the
+        edges sorted by coarse vertex ``[2M]``, and the offset of each vertex."""
+        return cached(self._cache, "by coarse", self._by_coarse)
+
+    def _by_coarse(self) -> tuple[Tensor, Tensor, Tensor]:
+        vertex = torch.where(self.present, self.coarse, self.num_coarse).to(torch.int32)
+        return vertex, *vertex_order(vertex, self.num_coarse + 1)
 
 
 def strided_convolve(

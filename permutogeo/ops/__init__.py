@@ -13,13 +13,16 @@ from permutogeo.ops.convolve_edges import convolve_edges, correlate_edges
 from permutogeo.ops.dot import dot
 from permutogeo.ops.embed import embed_adjoint, embed_tangent
 from permutogeo.ops.locate import locate
+from permutogeo.ops.midpoints import midpoints
 from permutogeo.ops.neighbors import neighbors, opposite
-from permutogeo.ops.plan import splat_plan
+from permutogeo.ops.plan import splat_plan, vertex_order
+from permutogeo.ops.segment_max import attaining, segment_max, spread
 from permutogeo.ops.slice import slice
 from permutogeo.ops.splat import splat
 from permutogeo.ops.table import find, hash_codes
 
 __all__ = [
+    "attaining",
     "blur",
     "build",
     "convolve",
@@ -35,9 +38,13 @@ __all__ = [
     "find",
     "hash_codes",
     "locate",
+    "midpoints",
     "neighbors",
     "opposite",
+    "segment_max",
     "slice",
     "splat",
     "splat_plan",
+    "spread",
+    "vertex_order",
 ]

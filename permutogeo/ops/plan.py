@@ -41,8 +41,13 @@ def _plan(
             runs = torch.tensor([[0, 0, vertex.shape[0], 0, num_vertices]], dtype=torch.int32)
         if runs.shape[0]:
             return vertex.new_empty(0), vertex.new_empty(0), runs
+    return *_order(vertex, num_vertices), vertex.new_empty(0, 5)
+
+
+def _order(vertex: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the corners sorted by vertex, and the first of each vertex."""
     transpose = _count if vertex.device.type == "cpu" else _sort
-    return *transpose(vertex.view(-1), num_vertices), vertex.new_empty(0, 5)
+    return transpose(vertex.contiguous().view(-1), num_vertices)
 
 
 def _runs(
@@ -120,4 +125,13 @@ splat_plan = define(
     " -> (Tensor order, Tensor begin, Tensor runs)",
     _plan,
     _fake,
+)
+
+vertex_order = define(
+    "vertex_order(Tensor vertex, SymInt num_vertices) -> (Tensor order, Tensor begin)",
+    _order,
+    lambda vertex, num_vertices: (
+        vertex.new_empty(vertex.numel()),
+        vertex.new_empty(num_vertices + 1),
+    ),
 )

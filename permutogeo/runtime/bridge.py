@@ -146,9 +146,7 @@ def rows(tensor: torch.Tensor) -> list[ctypes.Structure]:
         step = block * size
         blocks = channels // block
         channels -= blocks * block
-        described.append(
-            _describe(_pack(pointer, 0, count, blocks, 0, 0, width, step, 0, 0, 2, 0))
-        )
+        described.append(_describe(_pack(pointer, 0, count, blocks, 0, 0, width, step, 0, 0, 2, 0)))
         pointer += blocks * step
     return described
 

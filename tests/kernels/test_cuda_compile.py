@@ -13,8 +13,10 @@ from permutogeo.kernels import (
     dot,
     embed,
     mean_field,
+    midpoints,
     neighbors,
     plan,
+    segment_max,
     slice,
     splat,
     table,
@@ -37,9 +39,10 @@ PER_DTYPE = {
     "blur of whole rows": lambda dtype: blur.make_wide(dtype, 1, 24),
     "convolve": convolve.make,
     "shared": convolve_channelwise.make_shared,
+    "segment max": lambda dtype: segment_max.make(2, dtype),
     "depthwise": convolve_channelwise.make_depthwise,
 }
-PER_WORDS = {"table": table.make, "neighbors": neighbors.make}
+PER_WORDS = {"table": table.make, "neighbors": neighbors.make, "midpoints": midpoints.make}
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 
 
