@@ -25,6 +25,10 @@ BENCHMARKS = {
     "operators": ("operators", "operators"),
     "denoising": ("denoising", "denoising"),
     "pictures": ("pictures", "pictures"),
+    "steps": ("steps", "steps"),
+    "gpu": ("gpu", "gpu"),
+    "occupancy": ("occupancy", "occupancy"),
+    "roofline": ("roofline", "roofline"),
 }
 
 

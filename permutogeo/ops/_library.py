@@ -128,7 +128,7 @@ def _entry(name: str, op: Any, impl: Any, eager: Any, transformed: Any) -> Calla
             return op(*args)
         for arg in args:
             kind = type(arg)
-            # A function from torch.func.vjp saves wrapped tensors, used when no transform is active.
+            # torch.func.vjp saves wrapped tensors, which are used when no transform is active.
             if kind not in _PLAIN or (kind is torch.Tensor and _is_wrapped(arg)):
                 return op(*args)
         if eager is not None and torch.is_grad_enabled() and _any_requires_grad(*args):

@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from permutogeo import Incidence, Lattice, stencil
-from permutogeo import ops
+from permutogeo import Incidence, Lattice, ops, stencil
 from permutogeo.nn import LatticePool, LatticeUnpool
 
 DOUBLE = torch.float64
