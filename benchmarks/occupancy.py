@@ -10,8 +10,19 @@ from typing import Any
 import torch
 
 from permutogeo.benchmarks.timing import table
-from permutogeo.kernels import blur, build, convolve, dot, embed, midpoints, neighbors, plan
-from permutogeo.kernels import segment_max, slice, splat
+from permutogeo.kernels import (
+    blur,
+    build,
+    convolve,
+    dot,
+    embed,
+    midpoints,
+    neighbors,
+    plan,
+    segment_max,
+    slice,
+    splat,
+)
 from permutogeo.kernels import table as hashing
 from permutogeo.runtime import bridge, resources
 

@@ -6,8 +6,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from permutogeo.benchmarks import BENCHMARKS
-from permutogeo.benchmarks import gpu
+from permutogeo.benchmarks import BENCHMARKS, gpu
 from permutogeo.benchmarks.peers import TorchLayer, gather_gemm_scatter
 from permutogeo.benchmarks.roofline import Work
 from permutogeo.cli import app

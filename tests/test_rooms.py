@@ -44,7 +44,7 @@ ROOMS = {
 }
 # Modules that other rooms may import, beside what a room's __init__ exports.
 DOORS = {
-    "runtime": "bridge memory threads",
+    "runtime": "bridge memory resources threads",
     "ops": "boxes build mean_field stencils",
     "lattice": "caching diagonal incidence normalization points precision warmup",
     "nn": "crf",

@@ -54,7 +54,8 @@ def define(
     name = schema.partition("(")[0]
     qualified = f"permutogeo::{name}"
     _library.define(schema)
-    _library.impl(name, _hide_from_dynamo(impl), "CompositeExplicitAutograd")
+    registered, hide = _hide_from_dynamo(impl)
+    _library.impl(name, registered, "CompositeExplicitAutograd")
     torch.library.register_fake(qualified, fake, lib=_library)
     if backward is not None:
         torch.library.register_autograd(qualified, backward, setup_context=save, lib=_library)
@@ -66,15 +67,21 @@ def define(
         assert save is not None
         transformed = _transformable(name, op, save, backward, jvp or _multilinear(name, linear))
         eager = _eager(name, impl, save, backward)
-    call = _entry(name, op, impl, eager, transformed)
+    call = _entry(name, op, impl, eager, transformed, hide)
     setattr(ops, name, call)
     return call
 
 
-def _hide_from_dynamo(impl: Callable[..., Any]) -> Callable[..., Any]:
+def _hide_from_dynamo(
+    impl: Callable[..., Any],
+) -> tuple[Callable[..., Any], Callable[[], None]]:
     """Keep ``torch.compile`` from tracing an implementation, which takes addresses of tensors.
 
     After a graph break, operators run while Dynamo traces every Python frame.
+
+    Returns:
+        The implementation to register, and a function that hides it before a first call under
+        Dynamo would have to.
     """
     hidden: list[Callable[..., Any]] = []
 
@@ -84,11 +91,15 @@ def _hide_from_dynamo(impl: Callable[..., Any]) -> Callable[..., Any]:
         if "torch._dynamo" not in sys.modules:
             return impl(*args)
         if not hidden:
-            torch.compiler.disable(call, recursive=False)  # skips this frame from now on
-            hidden.append(torch.compiler.disable(impl))
+            hide()
         return hidden[0](*args)
 
-    return call
+    def hide() -> None:
+        if not hidden and "torch._dynamo" in sys.modules:
+            torch.compiler.disable(call, recursive=False)  # skips this frame from now on
+            hidden.append(torch.compiler.disable(impl))
+
+    return call, hide
 
 
 def _multilinear(name: str, linear: Sequence[int]) -> Callable[..., Any]:
@@ -105,7 +116,9 @@ def _multilinear(name: str, linear: Sequence[int]) -> Callable[..., Any]:
     return jvp
 
 
-def _entry(name: str, op: Any, impl: Any, eager: Any, transformed: Any) -> Callable[..., Any]:
+def _entry(
+    name: str, op: Any, impl: Any, eager: Any, transformed: Any, hide: Callable[[], None]
+) -> Callable[..., Any]:
     """Return the function that calls an operator.
 
     Plain tensors outside of transforms, modes and autocast skip torch's dispatcher, which costs as
@@ -131,6 +144,7 @@ def _entry(name: str, op: Any, impl: Any, eager: Any, transformed: Any) -> Calla
             # torch.func.vjp saves wrapped tensors, which are used when no transform is active.
             if kind not in _PLAIN or (kind is torch.Tensor and _is_wrapped(arg)):
                 return op(*args)
+        hide()
         if eager is not None and torch.is_grad_enabled() and _any_requires_grad(*args):
             return eager(*args)
         return impl(*args)

@@ -1,7 +1,5 @@
 """Every kernel compiles for CUDA, though no GPU is needed here: cubins of two architectures."""
 
-from unittest import mock
-
 import pytest
 import warp as wp
 
