@@ -30,6 +30,10 @@ BENCHMARKS = {
     "spconv": ("spconv", "spconv"),
     "tiles": ("tiles", "tiles"),
     "seams": ("tiles", "seams"),
+    "steps": ("steps", "steps"),
+    "gpu": ("gpu", "gpu"),
+    "occupancy": ("occupancy", "occupancy"),
+    "roofline": ("roofline", "roofline"),
 }
 
 

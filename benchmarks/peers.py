@@ -40,7 +40,7 @@ class TorchLayer:
 
     def __init__(self, feature: torch.Tensor):
         count, dim = feature.shape
-        matrix = torch.from_numpy(elevation_matrix(dim, 0.5)).float()
+        matrix = torch.tensor(elevation_matrix(dim, 0.5)).float()
         grid = feature @ matrix.T
         floor = grid.floor()
         fraction, order = (grid - floor).sort(dim=1, descending=True)

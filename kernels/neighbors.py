@@ -15,19 +15,9 @@ BLOCK = 256
 @cache
 def make(words: int) -> SimpleNamespace:
     module = named("neighbors", words)
-    Code = table.functions(words).Code
+    codes = table.functions(words)
+    Code, less, lower_bound = codes.Code, codes.less, codes.lower_bound
     block = BLOCK
-
-    @wp.func
-    def less(a: Code, b: Code):
-        """Lexicographic order of the words."""
-        result = bool(False)
-        decided = bool(False)
-        for w in range(words):
-            if not decided and a[w] != b[w]:
-                result = a[w] < b[w]
-                decided = True
-        return result
 
     @kernel(module)
     def merge(
@@ -49,15 +39,7 @@ def make(words: int) -> SimpleNamespace:
         shift = offset[h]
         there = column[h, 0]
         back = column[h, 1]
-        wanted = code[first] + shift
-        j = int(0)
-        high = count
-        while j < high:
-            middle = j + ((high - j) >> 1)  # not (j + high) / 2, which wraps past 2^30
-            if less(code[middle], wanted):
-                j = middle + 1
-            else:
-                high = middle
+        j = lower_bound(code, code[first] + shift)
         for v in range(first, first + wp.min(block, count - first)):
             wanted = code[v] + shift
             while j < count and less(code[j], wanted):

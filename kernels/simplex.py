@@ -14,6 +14,7 @@ import numpy as np
 import warp as wp
 
 
+@cache
 def elevation(dim: int, tap_variance: float) -> tuple[list[float], list[float]]:
     """Return the coefficients ``scale`` and ``subdiagonal`` of the map from features to ``u``.
 
@@ -27,6 +28,7 @@ def elevation(dim: int, tap_variance: float) -> tuple[list[float], list[float]]:
     return scale.tolist(), np.roll(subdiagonal, 1).tolist()
 
 
+@cache
 def elevation_matrix(dim: int, tap_variance: float) -> np.ndarray:
     """Return the map from features to ``u`` as a dense ``[d, d]`` matrix."""
     scale, subdiagonal = elevation(dim, tap_variance)
@@ -34,6 +36,7 @@ def elevation_matrix(dim: int, tap_variance: float) -> np.ndarray:
     for axis in range(1, dim):
         matrix[axis, axis - 1] -= subdiagonal[axis]
     matrix[:, dim - 1] += subdiagonal[0]
+    matrix.flags.writeable = False
     return matrix
 
 

@@ -15,7 +15,7 @@ from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
 
 @cache
 def functions(words: int) -> SimpleNamespace:
-    """Return the code type of ``words`` words and its hash functions."""
+    """Return the code type of ``words`` words, its hash functions and its order."""
     Code = wp.types.vector(length=words, dtype=wp.int64)
     golden = wp.uint64(0x9E3779B97F4A7C15)
     fold = wp.uint64(32)
@@ -34,7 +34,33 @@ def functions(words: int) -> SimpleNamespace:
     def next_slot(slot: int, mask: int):
         return ((slot + 1) & mask) & not_negative
 
-    return SimpleNamespace(Code=Code, first_slot=first_slot, next_slot=next_slot)
+    @wp.func
+    def less(a: Code, b: Code):
+        """Lexicographic order of the words."""
+        result = bool(False)
+        decided = bool(False)
+        for w in range(words):
+            if not decided and a[w] != b[w]:
+                result = a[w] < b[w]
+                decided = True
+        return result
+
+    @wp.func
+    def lower_bound(code: wp.array1d(dtype=Code), wanted: Code):
+        """Position of the first of the ascending codes that is not less than ``wanted``."""
+        low = int(0)
+        high = code.shape[0]
+        while low < high:
+            middle = low + ((high - low) >> 1)  # not (low + high) / 2, which wraps past 2^30
+            if less(code[middle], wanted):
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    return SimpleNamespace(
+        Code=Code, first_slot=first_slot, next_slot=next_slot, less=less, lower_bound=lower_bound
+    )
 
 
 @cache

@@ -105,13 +105,25 @@ def check_parameters(owner: torch.nn.Module, x: Tensor, what: str = "input") -> 
     """Raise if the parameters of ``owner`` are on another device than ``x``."""
     if torch.compiler.is_compiling():
         return
-    for name, parameter in owner.named_parameters():
-        if parameter.device != x.device:
-            fail(
-                owner,
-                f"Expected {what} on {parameter.device} like the parameter '{name}' "
-                f"(got {x.device}); move one of them with .to()",
-            )
+    device = x.device
+    pending = [owner]
+    # Not through named_parameters, whose generators cost as much as a small layer.
+    while pending:
+        module = pending.pop()
+        for parameter in module._parameters.values():
+            if parameter is not None and parameter.device != device:
+                _refuse_device(owner, device, what)
+        if module._modules:
+            pending += [child for child in module._modules.values() if child is not None]
+
+
+def _refuse_device(owner: torch.nn.Module, device: torch.device, what: str) -> NoReturn:
+    name, parameter = next(each for each in owner.named_parameters() if each[1].device != device)
+    fail(
+        owner,
+        f"Expected {what} on {parameter.device} like the parameter '{name}' "
+        f"(got {device}); move one of them with .to()",
+    )
 
 
 def check_not_vmapped(owner: Any, x: Any) -> None:

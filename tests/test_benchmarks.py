@@ -1,11 +1,14 @@
 """Every benchmark runs with ``--quick``; its figures are not checked."""
 
+import json
+
 import pytest
 import torch
 from typer.testing import CliRunner
 
-from permutogeo.benchmarks import BENCHMARKS
+from permutogeo.benchmarks import BENCHMARKS, gpu
 from permutogeo.benchmarks.peers import TorchLayer, gather_gemm_scatter
+from permutogeo.benchmarks.roofline import Work
 from permutogeo.cli import app
 from permutogeo.lattice import Lattice
 
@@ -36,3 +39,42 @@ def test_plain_torch_baselines_compute_the_same():
     torch.testing.assert_close(TorchLayer(feature)(x, filter), expected, rtol=1e-4, atol=1e-4)
     taps = gather_gemm_scatter(values, filter, lattice.neighbors())
     torch.testing.assert_close(taps, convolved, rtol=1e-4, atol=1e-4)
+
+
+def test_gpu_without_a_card(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    result = CliRunner().invoke(app, ["bench", "gpu"])
+    assert result.exit_code == 0 and "No CUDA device" in result.output
+
+
+def test_gpu_report(monkeypatch, capsys):
+    """The report of a card, with the CPU in its place and every call a millisecond."""
+    calls = []
+    for name, value in {
+        "is_available": True,
+        "current_device": 0,
+        "get_device_name": "a card",
+        "get_device_capability": (9, 0),
+        "max_memory_allocated": 10**6,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
+    monkeypatch.setattr(gpu.torch, "device", lambda *_: torch.zeros(0).device)
+    monkeypatch.setattr(gpu, "_milliseconds", lambda call, _: calls.append(call()) or 1.0)
+    gpu.gpu(quick=True)
+    block = capsys.readouterr().out.split("```")[1].removeprefix("json")
+    report = json.loads(block)
+    assert report["device"] == "a card" and len(report["cases"]) == 2
+    for case in report["cases"].values():
+        assert set(case["milliseconds"]) == {"build", "splat", "blur", "slice"}
+        assert case["largest_error_beside_cpu"] < 1e-5
+
+
+def test_bytes_moved():
+    """Counted by hand for one point in one dimension with two vertices and one channel."""
+    work = Work("point", torch.zeros(1, 1), torch.zeros(1, 1))
+    assert work.bytes_moved(2) == {
+        "build": (4 + 2 * 12) + 2 * 44 + 8 * 2 * 16 * 2 + (2 * 12 + 16),
+        "splat": 2 * 12 + 2 * 8,
+        "blur": 2 * 2 * (8 + 16),
+        "slice": 2 * 12 + 4,
+    }

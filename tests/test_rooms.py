@@ -48,7 +48,7 @@ ROOMS = {
 # Modules that other rooms may import, beside what a room's __init__ exports.
 DOORS = {
     "distributed": "halo points ranges ranks",
-    "runtime": "bridge memory products threads",
+    "runtime": "bridge memory products resources threads",
     "ops": "boxes build mean_field stencils strided",
     "lattice": "caching diagonal incidence lattice normalization points precision warmup",
     "nn": "crf",

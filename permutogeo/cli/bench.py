@@ -17,8 +17,9 @@ def bench(
     """Time permutogeo beside other libraries.
 
     Benchmarks: bilateral, crf, building, convolution, paper, threads, scaling, memory, startup,
-    distributed, operators, denoising, clouds, pictures, spconv, tiles, seams. Libraries that are
-    not installed are left out; install them with: pip install 'permutogeo[bench]'
+    distributed, operators, denoising, clouds, pictures, spconv, tiles, seams, steps, gpu,
+    occupancy, roofline. Libraries that are not installed are left out; install them with: pip
+    install 'permutogeo[bench]'
     """
     from permutogeo.benchmarks import BENCHMARKS, run
 

@@ -20,7 +20,6 @@ from permutogeo.checks import (
     join_batches,
 )
 from permutogeo.lattice.caching import TensorCacheMixin
-from permutogeo.lattice.coarsening import midpoints
 from permutogeo.lattice.incidence import Incidence, check_incidence
 from permutogeo.lattice.occupancy import describe
 from permutogeo.lattice.precision import working_dtype
@@ -368,7 +367,7 @@ class Lattice(TensorCacheMixin):
             coarse, _ = Lattice.build_bipartite(
                 self.feature / 2, feature / 2, self.batch, batch, self.taps
             )
-        vertex = midpoints(self.coordinate, coarse.code, coarse.box, coarse._slots())
+        vertex = ops.midpoints(self.code, self.box, coarse.code, coarse.box)
         weight = self.weight.new_full(vertex.shape, 0.5)
         return coarse, Incidence(vertex, weight, coarse.num_vertices)
 

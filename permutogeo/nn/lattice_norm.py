@@ -155,13 +155,18 @@ class LatticeNorm(LazyLayer):
             return lattice.splat(values.new_ones(lattice.num_points, 1))
 
         mass = lattice.cached_constant(("mass", values.dtype), splat_ones)
-        sums = self._total(torch.cat([mass.sum(0), self._sum(values, mass)]), lattice)
-        count = sums[0]
+        count = lattice.cached_constant(("total mass", values.dtype), lambda: mass.sum(0)[0])
+        total = self._sum(values, mass)
+        if self._is_shared(lattice):
+            sums = self._total(torch.cat([count.view(1), total]), lattice)
+            count, total = sums[0], sums[1:]
         divisor = torch.where(count > 0, count, 1.0)
-        mean = sums[1:] / divisor
+        mean = total / divisor
         # About the mean of all ranks: the difference of squares would cancel.
-        var = self._total(self._sum((values - mean).square(), mass), lattice) / divisor
-        return mean, var, count
+        squares = self._sum((values - mean).square(), mass)
+        if self._is_shared(lattice):
+            squares = self._total(squares, lattice)
+        return mean, squares / divisor, count
 
     def _sum(self, values: Tensor, mass: Tensor) -> Tensor:
         """Return the sum over the vertices of this rank, weighted by mass, ``[C]``."""
@@ -170,6 +175,10 @@ class LatticeNorm(LazyLayer):
         vertex = torch.arange(len(values), device=values.device)
         edge_index = torch.stack([vertex, torch.zeros_like(vertex)])
         return self.pass_messages(edge_index, (len(values), 1), values, mass[:, 0])[0]
+
+    def _is_shared(self, lattice: Lattice) -> bool:
+        """Return whether the statistics run over several ranks."""
+        return lattice.incidence.sharded or (self.training and _several_ranks(self.process_group))
 
     def _total(self, sums: Tensor, lattice: Lattice) -> Tensor:
         if self.training and _several_ranks(self.process_group):

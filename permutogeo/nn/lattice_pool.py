@@ -11,6 +11,7 @@ from permutogeo.lattice.points import check_lattice
 from permutogeo.lattice.precision import working_dtype
 from permutogeo.nn.filter_bank import FilterBankLayer
 from permutogeo.nn.stride import StrideEdges, resolve_coarse, strided_convolve
+from permutogeo.ops import segment_max
 
 
 class LatticePool(FilterBankLayer):
@@ -110,12 +111,7 @@ class LatticePool(FilterBankLayer):
         if not self.fused:
             edge_index, size = stride.edges()[0], (len(values), stride.num_coarse)
             return self.pass_messages(edge_index, size, values, explained=True)
-        target = torch.where(stride.present, stride.coarse, stride.num_coarse).reshape(-1, 1)
-        channels = values.shape[1]
-        out = values.new_zeros(stride.num_coarse + 1, channels)
-        each = values.repeat_interleave(2, 0)
-        out = out.scatter_reduce(0, target.expand(-1, channels), each, "amax", include_self=False)
-        return out[:-1]
+        return segment_max(values, *stride.by_coarse())
 
     def __repr__(self) -> str:
         return self._format_repr(aggr=self.mode)

@@ -16,12 +16,6 @@ from permutogeo.checks import check_integer, fail
 from permutogeo.lattice import Incidence, Lattice
 from permutogeo.ops import stencils
 
-_HOOKS = tuple(
-    f"_{function}_forward_{when}hooks"
-    for function in ("propagate", "message", "aggregate")
-    for when in ("pre_", "")
-)
-
 
 class LatticeLayer(MessagePassing):
     """Base class of the lattice layers: splat, blur, convolve and slice.
@@ -52,7 +46,14 @@ class LatticeLayer(MessagePassing):
         """Whether fused kernels run: not while explaining, with hooks, or if ``fuse`` is off."""
         if not self.fuse or self.explain or self.decomposed_layers > 1:
             return False
-        return not any(len(getattr(self, hooks)) for hooks in _HOOKS)
+        return not (
+            self._propagate_forward_pre_hooks
+            or self._propagate_forward_hooks
+            or self._message_forward_pre_hooks
+            or self._message_forward_hooks
+            or self._aggregate_forward_pre_hooks
+            or self._aggregate_forward_hooks
+        )
 
     def splat(self, lattice: Lattice, x: Tensor, at: Incidence | None = None) -> Tensor:
         """Splat values at points onto vertices."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from permutogeo.lattice.caching import cached
 from permutogeo.lattice.incidence import check_incidence
 from permutogeo.lattice.points import check_lattice
 from permutogeo.nn.filter_bank import FilterBankLayer
-from permutogeo.ops import convolve_edges
+from permutogeo.ops import convolve_edges, vertex_order
 
 # Vertices compared to find out whether a coarse lattice belongs to a fine one.
 _SAMPLE = 1024
@@ -28,18 +29,16 @@ class StrideEdges:
     one form the stencil of radius 1.
 
     Args:
+        keys: Returns the keys of the fine vertices ``[M, d]`` and of the coarse ones ``[M', d]``.
         coarse: Coarse vertex of each edge, ``[M, 2]``.
-        tap: Tap of each edge, ``[M, 2]``.
-        present: Whether the edge exists, ``[M, 2]``; a vertex on a coarse one has a single edge.
         num_coarse: Number of coarse vertices.
-        num_taps: Number of taps of the stencil.
+        dim: Feature dimension.
     """
 
+    keys: Callable[[], tuple[Tensor, Tensor]]
     coarse: Tensor
-    tap: Tensor
-    present: Tensor
     num_coarse: int
-    num_taps: int
+    dim: int
     _cache: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -55,34 +54,47 @@ class StrideEdges:
 
         def make() -> StrideEdges:
             if transpose:
-                return cls._between(fine.key, at.spread(coarse.key), at.vertex)
-            return cls._between(at.pull(fine.key), coarse.key, at.pulled_vertex())
+                keys = lambda: (fine.key, at.spread(coarse.key))  # noqa: E731
+                return cls(keys, at.vertex, at.num_rows, fine.dim)
+            keys = lambda: (at.pull(fine.key), coarse.key)  # noqa: E731
+            return cls(keys, at.pulled_vertex(), coarse.num_vertices, fine.dim)
 
         if torch.compiler.is_compiling():
             return make()
         return at.cached("unstride" if transpose and at.sharded else "stride", make)
 
-    @classmethod
-    def _between(cls, fine: Tensor, coarse: Tensor, vertex: Tensor) -> StrideEdges:
-        """Return the edges between vertices with these keys."""
-        dim = fine.shape[1]
-        size = dim + 1
-        vertex = vertex.long()
-        above, below = fine.long(), torch.cat([coarse.long(), coarse.new_zeros(1, dim).long()])
-        offset = above.unsqueeze(1) - 2 * below[vertex]
+    @property
+    def present(self) -> Tensor:
+        """Whether each edge exists, ``[M, 2]``; a vertex on a coarse one has a single edge."""
+        return cached(self._cache, "present", self._present)
+
+    def _present(self) -> Tensor:
+        first, second = self.coarse.unbind(1)
+        return torch.stack([first >= 0, (second >= 0) & (first != second)], 1)
+
+    @property
+    def num_taps(self) -> int:
+        """Number of taps of the stencil."""
+        return 2 ** (self.dim + 1) - 1
+
+    @property
+    def tap(self) -> Tensor:
+        """Tap of each edge, ``[M, 2]``."""
+        size = self.dim + 1
+        fine, coarse = self.keys()
+        below = torch.cat([coarse.long(), coarse.new_zeros(1, self.dim).long()])
+        offset = fine.long().unsqueeze(1) - 2 * below[self.coarse.long()]
         # An offset is D c - sum(c) with c in {0, 1}^D; the digits of c in base 2 are its tap.
         total = (-offset[..., :1]) % size
         step = (offset + total).div(size, rounding_mode="floor")
         step = torch.cat([step, total - step.sum(-1, keepdim=True)], -1)
-        place = 2 ** torch.arange(dim, -1, -1, device=step.device)
-        present = vertex >= 0
-        present = torch.stack([present[:, 0], present[:, 1] & (vertex[:, 0] != vertex[:, 1])], 1)
-        return cls(vertex, (step * place).sum(-1), present, coarse.shape[0], 2**size - 1)
+        place = 2 ** torch.arange(self.dim, -1, -1, device=step.device)
+        return (step * place).sum(-1)
 
     def edges(self) -> tuple[Tensor, Tensor]:
         """Return the edges from fine to coarse vertices ``[2, E]`` and their taps ``[E]``."""
         fine, side = self.present.nonzero(as_tuple=True)
-        return torch.stack([fine, self.coarse[fine, side]]), self.tap[fine, side]
+        return torch.stack([fine, self.coarse[fine, side].long()]), self.tap[fine, side]
 
     def by_tap(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return the edges sorted by tap: fine and coarse vertices ``[2, 2M]``, the offset of each
@@ -90,12 +102,21 @@ class StrideEdges:
         return cached(self._cache, "by tap", self._by_tap)
 
     def _by_tap(self) -> tuple[Tensor, Tensor, Tensor]:
-        taps = torch.arange(self.num_taps, device=self.tap.device)
+        taps = torch.arange(self.num_taps, device=self.coarse.device)
         tap = torch.where(self.present, self.tap, self.num_taps).reshape(-1)
         tap, order = torch.sort(tap, stable=True)
         begin = torch.searchsorted(tap, torch.arange(self.num_taps + 1, device=tap.device))
         edges = torch.stack([order // 2, self.coarse.reshape(-1)[order]]).to(torch.int32)
         return edges, begin, taps
+
+    def by_coarse(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the coarse vertex of each edge ``[M, 2]``, the number of them where absent, the
+        edges sorted by coarse vertex ``[2M]``, and the offset of each vertex."""
+        return cached(self._cache, "by coarse", self._by_coarse)
+
+    def _by_coarse(self) -> tuple[Tensor, Tensor, Tensor]:
+        vertex = torch.where(self.present, self.coarse, self.num_coarse).to(torch.int32)
+        return vertex, *vertex_order(vertex, self.num_coarse + 1)
 
 
 def strided_convolve(

@@ -13,13 +13,16 @@ from permutogeo.ops.convolve_edges import convolve_edges, correlate_edges, sort_
 from permutogeo.ops.dot import dot
 from permutogeo.ops.embed import embed_adjoint, embed_tangent
 from permutogeo.ops.locate import locate
+from permutogeo.ops.midpoints import midpoints
 from permutogeo.ops.neighbors import cubic_neighbors, neighbors, opposite
-from permutogeo.ops.plan import splat_plan
+from permutogeo.ops.plan import splat_plan, vertex_order
+from permutogeo.ops.segment_max import attaining, segment_max, spread
 from permutogeo.ops.slice import slice
 from permutogeo.ops.splat import splat
 from permutogeo.ops.table import find, hash_codes, sort_codes
 
 __all__ = [
+    "attaining",
     "blur",
     "build",
     "build_in_box",
@@ -37,11 +40,15 @@ __all__ = [
     "find",
     "hash_codes",
     "locate",
+    "midpoints",
     "neighbors",
     "opposite",
+    "segment_max",
     "slice",
     "sort_codes",
     "sort_edges",
     "splat",
     "splat_plan",
+    "spread",
+    "vertex_order",
 ]

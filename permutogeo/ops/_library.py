@@ -13,6 +13,18 @@ from torch.autograd import forward_ad
 
 _library = torch.library.Library("permutogeo", "DEF")
 
+_PLAIN = {torch.Tensor, torch.nn.Parameter, type(None), int, float, bool, str, list, tuple}
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_has_functorch = torch._C._are_functorch_transforms_active
+_num_function_modes = torch._C._len_torch_function_stack
+_num_dispatch_modes = torch._C._len_torch_dispatch_stack
+_dynamo_callback = getattr(
+    torch._C._dynamo.eval_frame, "get_eval_frame_callback", lambda: "not known in old versions"
+)
+_any_requires_grad = torch._C._any_requires_grad
+_has_profiler = torch.autograd._profiler_enabled
+_has_autocast = torch.is_autocast_enabled
+
 # The operators by name, for formulas that refer to each other.
 ops = SimpleNamespace()
 
@@ -42,25 +54,34 @@ def define(
     name = schema.partition("(")[0]
     qualified = f"permutogeo::{name}"
     _library.define(schema)
-    _library.impl(name, _hide_from_dynamo(impl), "CompositeExplicitAutograd")
+    registered, hide = _hide_from_dynamo(impl)
+    _library.impl(name, registered, "CompositeExplicitAutograd")
     torch.library.register_fake(qualified, fake, lib=_library)
     if backward is not None:
         torch.library.register_autograd(qualified, backward, setup_context=save, lib=_library)
     for device in ("cpu", "cuda"):
         torch.library.register_autocast(qualified, device, torch.float32, lib=_library)
     op = getattr(torch.ops.permutogeo, name).default
-    call = op
+    transformed = eager = None
     if backward is not None:
         assert save is not None
-        call = _transformable(name, op, save, backward, jvp or _multilinear(name, linear))
+        transformed = _transformable(name, op, save, backward, jvp or _multilinear(name, linear))
+        eager = _eager(name, impl, save, backward)
+    call = _entry(name, op, impl, eager, transformed, hide)
     setattr(ops, name, call)
     return call
 
 
-def _hide_from_dynamo(impl: Callable[..., Any]) -> Callable[..., Any]:
+def _hide_from_dynamo(
+    impl: Callable[..., Any],
+) -> tuple[Callable[..., Any], Callable[[], None]]:
     """Keep ``torch.compile`` from tracing an implementation, which takes addresses of tensors.
 
     After a graph break, operators run while Dynamo traces every Python frame.
+
+    Returns:
+        The implementation to register, and a function that hides it before a first call under
+        Dynamo would have to.
     """
     hidden: list[Callable[..., Any]] = []
 
@@ -70,11 +91,15 @@ def _hide_from_dynamo(impl: Callable[..., Any]) -> Callable[..., Any]:
         if "torch._dynamo" not in sys.modules:
             return impl(*args)
         if not hidden:
-            torch.compiler.disable(call, recursive=False)  # skips this frame from now on
-            hidden.append(torch.compiler.disable(impl))
+            hide()
         return hidden[0](*args)
 
-    return call
+    def hide() -> None:
+        if not hidden and "torch._dynamo" in sys.modules:
+            torch.compiler.disable(call, recursive=False)  # skips this frame from now on
+            hidden.append(torch.compiler.disable(impl))
+
+    return call, hide
 
 
 def _multilinear(name: str, linear: Sequence[int]) -> Callable[..., Any]:
@@ -91,10 +116,67 @@ def _multilinear(name: str, linear: Sequence[int]) -> Callable[..., Any]:
     return jvp
 
 
+def _entry(
+    name: str, op: Any, impl: Any, eager: Any, transformed: Any, hide: Callable[[], None]
+) -> Callable[..., Any]:
+    """Return the function that calls an operator.
+
+    Plain tensors outside of transforms, modes and autocast skip torch's dispatcher, which costs as
+    much as a small kernel.
+    """
+
+    def call(*args: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return op(*args)
+        if _has_functorch() or forward_ad._current_level >= 0:
+            return op(*args) if transformed is None else transformed(*args)
+        if (
+            _num_function_modes()
+            or _num_dispatch_modes()
+            or _dynamo_callback() is not None
+            or _has_profiler()
+            or _has_autocast("cpu")
+            or _has_autocast("cuda")
+        ):
+            return op(*args)
+        for arg in args:
+            kind = type(arg)
+            # torch.func.vjp saves wrapped tensors, which are used when no transform is active.
+            if kind not in _PLAIN or (kind is torch.Tensor and _is_wrapped(arg)):
+                return op(*args)
+        hide()
+        if eager is not None and torch.is_grad_enabled() and _any_requires_grad(*args):
+            return eager(*args)
+        return impl(*args)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def _eager(
+    name: str, impl: Callable[..., Any], save: Callable[..., None], backward: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a function that records the gradient of an operator on plain tensors."""
+
+    class Function(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *args: Any) -> Any:
+            output = impl(*args)
+            save(ctx, args, output)
+            return output
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            return backward(ctx, *grads)
+
+    Function.__name__ = f"permutogeo_{name}"
+    return Function.apply
+
+
 def _transformable(
     name: str, op: Any, save: Callable[..., None], backward: Callable[..., Any], jvp: Any
 ) -> Callable[..., Any]:
-    """Return a function that calls ``op``, also under ``torch.func`` and forward-mode autograd.
+    """Return a function that calls ``op`` under ``torch.func`` and forward-mode autograd.
 
     ``register_autograd`` knows neither: its operators drop tangents and refuse ``torch.func.grad``.
     """
@@ -107,7 +189,7 @@ def _transformable(
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
             save(ctx, inputs, output)
-            ctx.inputs = inputs if _in_forward_mode() else None
+            ctx.inputs = inputs if forward_ad._current_level >= 0 else None
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
@@ -119,23 +201,10 @@ def _transformable(
 
         @staticmethod
         def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
-            return _loop(name, call, info.batch_size, in_dims, args)
+            return _loop(name, getattr(ops, name), info.batch_size, in_dims, args)
 
     Function.__name__ = f"permutogeo_{name}"
-
-    def call(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return op(*args)
-        if torch._C._are_functorch_transforms_active() or _in_forward_mode():
-            return Function.apply(*args)
-        return op(*args)
-
-    call.__name__ = call.__qualname__ = name
-    return call
-
-
-def _in_forward_mode() -> bool:
-    return forward_ad._current_level >= 0
+    return Function.apply
 
 
 def _loop(name: str, call: Any, size: int, in_dims: tuple, args: tuple) -> Any:

@@ -32,10 +32,10 @@ def make(low: list[int], high: list[int], graphs: int, padding: int = PADDING) -
             word, stride = word + 1, 1
         place[axis] = (word, stride)
         stride *= extents[axis]
-    box = torch.zeros(len(lows), 3 + word, dtype=torch.int64)
+    box = [[a, extent, *[0] * (word + 1)] for a, extent in zip(lows, extents, strict=True)]
     for axis, (position, step) in place.items():
-        box[axis, 0], box[axis, 1], box[axis, 2 + word - position] = lows[axis], extents[axis], step
-    return box
+        box[axis][2 + word - position] = step
+    return torch.tensor(box, dtype=torch.int64)
 
 
 def pad(box: torch.Tensor, more: int) -> torch.Tensor:

@@ -47,7 +47,7 @@ class _Gather:
 
     def chunks(self) -> list[tuple[int, int]]:
         """Return ranges of vertices whose neighbors fit into one buffer."""
-        count = len(self.neighbors)
+        count = self.neighbors.shape[0]
         return [(i, min(i + self.chunk, count)) for i in range(0, count, self.chunk)]
 
     def reader(self) -> Callable[[int, int], torch.Tensor]:
@@ -56,7 +56,7 @@ class _Gather:
         It returns ``[groups, last - first, K C / groups]``, valid until the next call.
         """
         taps, channels = self.neighbors.shape[1], self.values.shape[1]
-        rows = min(self.chunk, len(self.neighbors))
+        rows = min(self.chunk, self.neighbors.shape[0])
         buffer = self.values.new_empty(rows * taps, channels)
         fill = bridge.prepare(
             self.kernels.gather,
@@ -83,12 +83,17 @@ class _Gather:
             with torch.no_grad():
                 work(pending)
             return
+        if threads.count() == 1:
+            work(pending)  # grad mode is off already: operators are called without a graph
+            return
         workers = min(threads.count(), self.workers, len(items))
         threads.run_without_grad([lambda: work(pending)] * workers)
 
 
 def _convolve(values, filter, neighbors, opposite, groups):
-    out = memory.empty(len(neighbors), filter.shape[2], dtype=values.dtype, device=values.device)
+    out = memory.empty(
+        neighbors.shape[0], filter.shape[2], dtype=values.dtype, device=values.device
+    )
     if out.numel() == 0 or filter.numel() == 0:
         return out.zero_()
     extra = _padding(values, groups)
@@ -175,6 +180,9 @@ def _filter_gradient(sums, neighbors, opposite, groups, outputs):
     the neighbors of the gradient belong to the opposite taps.
     """
     taps, width = neighbors.shape[1], sums.shape[1]
+    if groups == 1:
+        by_tap = sums.view(width, taps, -1).transpose(0, 1)
+        return by_tap[..., :outputs].index_select(0, opposite)
     grouped = sums.view(groups, width, taps, -1).permute(2, 1, 0, 3).reshape(taps, width, -1)
     return grouped[..., :outputs].index_select(0, opposite)
 
@@ -187,6 +195,8 @@ def _padding(values: torch.Tensor, groups: int) -> int:
 def _matrix(filter: torch.Tensor, groups: int) -> torch.Tensor:
     """Return the filter as a matrix per group, ``[groups, K C_in / groups, C_out / groups]``."""
     taps, _, outputs = filter.shape
+    if groups == 1 and outputs >= _FEW_COLUMNS:
+        return filter.reshape(1, -1, outputs)
     grouped = filter.reshape(taps, -1, groups, outputs // groups).permute(2, 0, 1, 3)
     matrix = grouped.reshape(groups, -1, outputs // groups)
     return matrix.mT.contiguous().mT if matrix.shape[2] < _FEW_COLUMNS else matrix
@@ -194,9 +204,9 @@ def _matrix(filter: torch.Tensor, groups: int) -> torch.Tensor:
 
 def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> None:
     """Write the product of rows and matrix of each group to ``out``, groups side by side."""
-    if len(matrix) == 1 and out.shape[1] < _FEW_COLUMNS:
+    if matrix.shape[0] == 1 and out.shape[1] < _FEW_COLUMNS:
         out.copy_(torch.mm(matrix[0].t(), rows[0].t()).t())
-    elif len(matrix) == 1:
+    elif matrix.shape[0] == 1:
         torch.mm(rows[0], matrix[0], out=out)
     else:
         out.copy_(torch.bmm(rows, matrix).transpose(0, 1).reshape(out.shape))
@@ -205,6 +215,8 @@ def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> No
 def _transposed(filter: torch.Tensor, opposite: torch.Tensor, groups: int) -> torch.Tensor:
     """Return the filter of the adjoint: taps exchanged with their opposites, channels swapped."""
     taps, width, out_channels = filter.shape
+    if groups == 1:
+        return filter.index_select(0, opposite).transpose(1, 2).contiguous()
     grouped = filter.index_select(0, opposite).view(taps, width, groups, out_channels // groups)
     return grouped.permute(0, 3, 2, 1).reshape(taps, out_channels // groups, groups * width)
 

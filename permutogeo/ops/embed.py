@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ _CHUNK = 16384
 _KEY_LIMIT = 2**31 - 1
 
 
+@cache
 def elevation_arguments(dim: int, tap_variance: float, real: type) -> tuple[Any, Any]:
     """Return the arguments ``scale`` and ``subdiagonal`` of the kernels that embed points."""
     scale, subdiagonal = simplex.elevation(dim, tap_variance)
@@ -70,20 +72,22 @@ def feature_range(
 def _range_on_threads(feature: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
     count, dim = feature.shape
     chunks = -(-count // _CHUNK)
-    low, high, poison = feature.new_empty(3, chunks, dim)
+    out = feature.new_empty(3, chunks, dim)
     run = bridge.load_kernels(kernels.make, dim, feature.dtype, device=feature.device)
-    outputs = (bridge.array(bound, 1) for bound in (low, high, poison))
     bridge.launch(
         run.bounds,
         chunks,
         _CHUNK,
         bridge.array(feature, 1),
-        *outputs,
+        *(bridge.array(bound, 1) for bound in out),
         device=feature.device,
         grain=2,
     )
-    bad = poison.sum(0)
-    return (low.amin(0) + bad).double().numpy(), (high.amax(0) + bad).double().numpy()
+    low, high, poison = out.numpy()
+    with np.errstate(invalid="ignore"):
+        bad = poison.sum(0)
+        bounds = low.min(0) + bad, high.max(0) + bad
+    return bounds[0].astype(np.float64), bounds[1].astype(np.float64)
 
 
 def _refuse_not_finite(feature: torch.Tensor, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import torch
 
@@ -10,6 +11,30 @@ from permutogeo.kernels import neighbors as kernels
 from permutogeo.ops import boxes, stencils
 from permutogeo.ops._library import define
 from permutogeo.runtime import bridge, memory
+
+# One offset of each opposite pair [H, d, 1], the columns of the pair [H, 2] int32, and the largest
+# coordinate of an offset.
+_HalfStencil = tuple[torch.Tensor, torch.Tensor, int]
+
+
+@cache
+def _half_stencil(dim: int, radius: int, dilation: int, stencil: str) -> _HalfStencil:
+    offset = stencils.grid_offsets(dim, radius, dilation, stencil)
+    return _halve(offset, stencils.opposite(dim, radius, stencil))
+
+
+@cache
+def _half_cube(kernel_size: tuple[int, ...], dilation: tuple[int, ...]) -> _HalfStencil:
+    offset = stencils.cubic_offsets(list(kernel_size), list(dilation))
+    return _halve(offset, torch.arange(len(offset), device="cpu").flip(0))
+
+
+def _halve(offset: torch.Tensor, opposite: torch.Tensor) -> _HalfStencil:
+    """Return one of each pair of opposite offsets; on the CPU, since a mask would synchronize."""
+    index = torch.arange(len(offset), device="cpu")
+    half = index <= opposite  # the centre is its own opposite
+    column = torch.stack([index[half], opposite[half]], 1).to(torch.int32)
+    return offset[half].unsqueeze(-1), column, int(offset.abs().max())
 
 
 def with_zero_row(values: torch.Tensor) -> torch.Tensor:
@@ -26,53 +51,45 @@ def _neighbors(
     code: torch.Tensor, box: torch.Tensor, radius: int, dilation: int, stencil: str
 ) -> torch.Tensor:
     dim = box.shape[0] - 1
-    offset = stencils.grid_offsets(dim, radius, dilation, stencil)
-    opposite = stencils.opposite(dim, radius, stencil)
+    taps = stencils.num_taps(dim, radius, stencil)
     # The table of axes is stored by columns, as the blur reads it.
-    return _merge(code, box, offset, opposite, by_column=stencil == "axis")
+    half = _half_stencil(dim, radius, dilation, stencil)
+    return _merge(code, box, half, taps, by_column=stencil == "axis")
 
 
 def _cubic_neighbors(
     code: torch.Tensor, box: torch.Tensor, kernel_size: list[int], dilation: list[int]
 ) -> torch.Tensor:
-    offset = stencils.cubic_offsets(kernel_size, dilation)
-    return _merge(code, box, offset, torch.arange(len(offset)).flip(0))
+    half = _half_cube(tuple(kernel_size), tuple(dilation))
+    return _merge(code, box, half, math.prod(kernel_size))
 
 
 def _merge(
-    code: torch.Tensor,
-    box: torch.Tensor,
-    offset: torch.Tensor,
-    opposite: torch.Tensor,
-    by_column: bool = False,
+    code: torch.Tensor, box: torch.Tensor, half: _HalfStencil, taps: int, by_column: bool = False
 ) -> torch.Tensor:
-    """Return the neighbors at ``offset`` ``[K, d]``, which contains the negative of each."""
+    """Return the neighbors of all vertices at the offsets of a stencil, ``[M, K]``."""
     device, code = code.device, code.contiguous()
-    shape = (len(code), len(offset))
-    shape = shape[::-1] if by_column else shape
+    count = code.shape[0]
+    shape = (taps, count) if by_column else (count, taps)
     out = memory.full(*shape, value=-1, dtype=torch.int32, device=device)
     out = out.t() if by_column else out
-    # On the CPU until the end: indexing by a mask would synchronize.
-    index = torch.arange(len(offset), device="cpu")
-    half = index <= opposite  # the centre is its own opposite
-    if len(code) == 0:
+    if count == 0:
         return out
-    column = torch.stack([index[half], opposite[half]], 1).to(device, torch.int32)
-    reach = int(offset.abs().max())
-    offset = offset[half].to(device)
+    offset, column, reach = half
+    offset, column = offset.to(device), column.to(device)
     if reach > boxes.PADDING:
         # Beyond the padding, offsets would carry from one coordinate into the next.
         wider = boxes.pad(box, reach).to(device)
         code, box = boxes.encode(boxes.decode(code, box), wider).contiguous(), wider
-    step = (offset.unsqueeze(-1) * box[:-1, 2:]).sum(1).contiguous()
+    step = (offset * box[:-1, 2:]).sum(1).contiguous()
     run = bridge.load_kernels(kernels.make, code.shape[1], device=device)
     bridge.launch(
         run.merge,
-        -(-len(code) // kernels.BLOCK),
+        -(-count // kernels.BLOCK),
         *(bridge.array(code, 1), bridge.array(step, 1)),
         *(bridge.array(column, 2), bridge.array(out, 2)),
         device=device,
-        inner=(len(offset),),
+        inner=(offset.shape[0],),
         grain=4,
     )
     return out

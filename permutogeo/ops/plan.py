@@ -6,6 +6,7 @@ on any number of threads and in any batch.
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from permutogeo.kernels import plan as kernels
@@ -36,12 +37,17 @@ def _plan(
     vertex = vertex.contiguous()
     if vertex.device.type == "cpu":
         runs = _runs(vertex, num_vertices, batch, vertex_batch)
-        if not (len(runs) or sort):
-            runs = torch.tensor([[0, 0, len(vertex), 0, num_vertices]], dtype=torch.int32)
-        if len(runs):
+        if not (runs.shape[0] or sort):
+            runs = torch.tensor([[0, 0, vertex.shape[0], 0, num_vertices]], dtype=torch.int32)
+        if runs.shape[0]:
             return vertex.new_empty(0), vertex.new_empty(0), runs
+    return *_order(vertex, num_vertices), vertex.new_empty(0, 5)
+
+
+def _order(vertex: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the corners sorted by vertex, and the first of each vertex."""
     transpose = _count if vertex.device.type == "cpu" else _sort
-    return *transpose(vertex.view(-1), num_vertices), vertex.new_empty(0, 5)
+    return transpose(vertex.contiguous().view(-1), num_vertices)
 
 
 def _runs(
@@ -56,25 +62,27 @@ def _runs(
     """
     count, corners = vertex.shape
     if batch is None or vertex_batch is None or num_vertices == 0:
-        points, vertices = torch.tensor([0, count]), torch.tensor([0, num_vertices])
-    elif bool((batch[1:] >= batch[:-1]).all()):
-        graph = vertex_batch.unique_consecutive()
-        start = torch.zeros(1, dtype=torch.int64)
-        points = torch.cat([start, torch.searchsorted(batch, graph, right=True)])
-        vertices = torch.cat([start, torch.searchsorted(vertex_batch, graph, right=True)])
+        points, vertices = np.array([0, count]), np.array([0, num_vertices])
+        if count * corners < 16 * num_vertices:
+            return vertex.new_empty(0, 5)
     else:
+        of_point, of_vertex = batch.numpy(), vertex_batch.numpy()
+        if not (of_point[1:] >= of_point[:-1]).all():
+            return vertex.new_empty(0, 5)
+        last = np.append(of_vertex[1:] != of_vertex[:-1], True)
+        vertices = np.append(0, np.flatnonzero(last) + 1)
+        points = np.append(0, np.searchsorted(of_point, of_vertex[last], side="right"))
+    size = np.diff(points)
+    shared = size * corners // np.maximum(np.diff(vertices), 1)  # corners per vertex
+    copies = np.where(shared < 16, 1, (shared // 16).clip(2, _MOST_COPIES))
+    if copies.max() == 1:
         return vertex.new_empty(0, 5)
-    shared = points.diff() * corners // vertices.diff().clamp(min=1)  # corners per vertex
-    copies = torch.where(shared < 16, 1, (shared // 16).clamp(min=2, max=_MOST_COPIES))
-    if int(copies.max()) == 1:
-        return vertex.new_empty(0, 5)
-    graph = torch.arange(len(copies)).repeat_interleave(copies)
-    copy = torch.arange(len(graph)) - (copies.cumsum(0) - copies)[graph]
-    size = points.diff()[graph]
-    first = points[graph] + size * copy // copies[graph]
-    last = points[graph] + size * (copy + 1) // copies[graph]
-    runs = torch.stack([copy, first, last, vertices[graph], vertices[graph + 1]], 1)
-    return runs[copy.argsort(stable=True)].to(torch.int32)
+    graph = np.arange(len(copies)).repeat(copies)
+    copy = np.arange(len(graph)) - (copies.cumsum() - copies)[graph]
+    first = points[graph] + size[graph] * copy // copies[graph]
+    last = points[graph] + size[graph] * (copy + 1) // copies[graph]
+    runs = np.stack([copy, first, last, vertices[graph], vertices[graph + 1]], 1)
+    return torch.from_numpy(runs[copy.argsort(kind="stable")].astype(np.int32))
 
 
 def _count(flat: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -117,4 +125,13 @@ splat_plan = define(
     " -> (Tensor order, Tensor begin, Tensor runs)",
     _plan,
     _fake,
+)
+
+vertex_order = define(
+    "vertex_order(Tensor vertex, SymInt num_vertices) -> (Tensor order, Tensor begin)",
+    _order,
+    lambda vertex, num_vertices: (
+        vertex.new_empty(vertex.numel()),
+        vertex.new_empty(num_vertices + 1),
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from permutogeo.kernels import splat as kernels
@@ -17,7 +18,7 @@ def _splat(x, weight, vertex, num_vertices, order, begin, runs):
     x, weight, vertex = x.detach().contiguous(), weight.detach().contiguous(), vertex.contiguous()
     if order is None:
         order, begin, runs = splat_plan(vertex, num_vertices, None, None, False)
-    if len(runs):
+    if runs.shape[0]:
         return _scatter(x, weight, vertex, num_vertices, runs)
     return _collect(x, weight, vertex, num_vertices, order, begin)
 
@@ -25,19 +26,19 @@ def _splat(x, weight, vertex, num_vertices, order, begin, runs):
 def _scatter(x, weight, vertex, num_vertices, runs):
     """Splat runs of points into copies of the vertices of their graphs, then sum the copies."""
     device, channels = x.device, x.shape[1]
-    copy, first, last, begin, end = runs.unbind(1)
-    copies, rows = int(copy.max()) + 1, int((end - begin).sum())
+    copy, first, last, begin, end = runs.numpy().T
+    copies, rows = int(copy[-1]) + 1, int((end - begin).sum())  # sorted by copy
     uniform = rows == copies * num_vertices or copies == 1
     if uniform:
         rows, base = copies * num_vertices, copy * num_vertices
     else:  # only graphs with further copies take memory for them
-        base = (end - begin).cumsum(0, dtype=torch.int32) - end
+        base = (end - begin).cumsum(dtype=np.int32) - end
     values = memory.full(rows, channels, value=0, dtype=x.dtype, device=device)
-    targets = torch.stack([base, first, last], 1)
+    targets = torch.from_numpy(np.stack([base, first, last], 1).astype(np.int32, copy=False))
     tools = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
     bridge.launch(
         tools.scatter,
-        len(runs),
+        runs.shape[0],
         bridge.array(targets, 2),
         *(bridge.array(vertex, 1), bridge.array(weight, 1)),
         *bridge.rows(x),
@@ -53,7 +54,7 @@ def _scatter(x, weight, vertex, num_vertices, runs):
 def _combine_graphs(values, num_vertices, copy, begin, end):
     """Sum copies that some graphs have more of than others, in the order of the copies."""
     out, *parts = values.split(
-        [int((end - begin)[copy == number].sum()) for number in range(int(copy.max()) + 1)]
+        [int((end - begin)[copy == number].sum()) for number in range(int(copy[-1]) + 1)]
     )
     out = out.clone()  # releases the copies
     for number, part in enumerate(parts, 1):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import struct
 import sys
 import tempfile
 import threading
@@ -29,6 +30,14 @@ Descriptor = type(wp.array(dtype=wp.float32).__ctype__())
 DTYPES = {torch.float32: wp.float32, torch.float64: wp.float64}
 
 _LIMIT = 2**31 - 1
+# Memory layout of a descriptor: data, gradient, shape, strides, ndim, flags.
+_LAYOUT = struct.Struct("=2Q4i4i2H4x")
+_pack, _describe = _LAYOUT.pack, Descriptor.from_buffer_copy
+
+# Compiled CPU functions are called without Warp's launcher, which checks a module's hash under a
+# lock at each launch, only by versions of Warp whose calling convention is known.
+_DIRECT = wp.config.version.startswith("1.19.")
+_entries: dict[wp.Kernel, Callable[..., None]] = {}
 
 _loading = threading.RLock()
 _loaded: dict[tuple, SimpleNamespace] = {}
@@ -85,11 +94,16 @@ def launch(
         wp.launch(kernel, (size, *inner), inputs=[0, *args], stream=stream)
         return
 
-    def piece(first: int, last: int) -> Callable[[], None]:
-        dim = (last - first, *inner)
-        return lambda: wp.launch(kernel, dim, inputs=[first, *args], device="cpu")
+    call = _entries.get(kernel) or _entry(kernel)
+    parts = threads.split_range(size, grain)
+    if len(parts) == 1:
+        call((size, *inner), 0, *args)
+        return
 
-    threads.run_jobs([piece(*part) for part in threads.split_range(size, grain)])
+    def piece(first: int, last: int) -> Callable[[], None]:
+        return lambda: call((last - first, *inner), first, *args)
+
+    threads.run_jobs([piece(*part) for part in parts])
 
 
 def prepare(kernel: wp.Kernel, *args: Any, device: torch.device) -> Callable[..., None]:
@@ -102,50 +116,40 @@ def prepare(kernel: wp.Kernel, *args: Any, device: torch.device) -> Callable[...
         return lambda first, size, *changed: launch(
             kernel, size, first, *changed, *args[len(changed) :], device=device
         )
-    command = wp.launch(kernel, 1, inputs=[0, 0, *args], device="cpu", record_cmd=True)
-
-    def call(first: int, size: int, *changed: Any) -> None:
-        for index, part in enumerate(changed):
-            command.set_param_at_index_from_ctype(2 + index, part)
-        command.set_param_at_index(1, first)
-        command.set_dim(size)
-        command.launch()
-
-    return call
+    entry = _entries.get(kernel) or _entry(kernel)
+    return lambda first, size, *changed: entry((size,), 0, first, *changed, *args[len(changed) :])
 
 
 def array(tensor: torch.Tensor, ndim: int) -> ctypes.Structure:
-    """Return the descriptor of a tensor with ``ndim`` indices; further axes are one element."""
-    shape, stride = tensor.shape[:ndim], tensor.stride()[:ndim]
-    size = tensor.element_size()
-    strides = [s * size for s in stride]
-    if max([*shape, *strides], default=0) > _LIMIT:
+    """Return the descriptor of a tensor with one or two indices; further axes are one element."""
+    size, shape, stride = tensor.element_size(), tensor.shape, tensor.stride()
+    pointer, first = tensor.data_ptr(), stride[0] * size
+    try:
+        if ndim == 1:
+            return _describe(_pack(pointer, 0, shape[0], 0, 0, 0, first, 0, 0, 0, 1, 0))
+        second = stride[1] * size
+        return _describe(_pack(pointer, 0, *shape[:2], 0, 0, first, second, 0, 0, 2, 0))
+    except struct.error:
         raise ValueError(
             f"Expected a tensor of at most {_LIMIT} rows of at most {_LIMIT} bytes "
             f"(got shape {list(tensor.shape)}); work on parts of it"
-        )
-    return Descriptor(tensor.data_ptr(), 0, ndim, shape, strides)
+        ) from None
 
 
 def rows(tensor: torch.Tensor) -> list[ctypes.Structure]:
     """Return the three descriptors of contiguous rows ``[n, C]`` (see ``kernels/rows.py``)."""
     count, channels = tensor.shape
     size = tensor.element_size()
-    if count > _LIMIT or channels * size > _LIMIT:
+    width, pointer = channels * size, tensor.data_ptr()
+    if count > _LIMIT or width > _LIMIT:
         array(tensor, 2)
-    described, done = [], 0
+    described = []
     for block in BLOCKS:
-        blocks = (channels - done) // block
-        described.append(
-            Descriptor(
-                tensor.data_ptr() + done * size,
-                0,
-                2,
-                (count, blocks),
-                (channels * size, block * size),
-            )
-        )
-        done += blocks * block
+        step = block * size
+        blocks = channels // block
+        channels -= blocks * block
+        described.append(_describe(_pack(pointer, 0, count, blocks, 0, 0, width, step, 0, 0, 2, 0)))
+        pointer += blocks * step
     return described
 
 
@@ -158,6 +162,35 @@ def versions() -> dict[str, Any]:
         "kernel_cache_dir": wp.config.kernel_cache_dir,
         "devices": [str(device) for device in wp.get_devices()],
     }
+
+
+def _entry(kernel: wp.Kernel) -> Callable[..., None]:
+    """Return ``call(dim, *args)``, which runs a kernel on the CPU, on the calling thread."""
+
+    def by_launch(dim: tuple[int, ...], *args: Any) -> None:
+        wp.launch(kernel, dim, inputs=args, device="cpu")
+
+    def directly(dim: tuple[int, ...], *args: Any) -> None:
+        forward(byref(bounds(dim)), byref(arguments(*args)))
+
+    if not _DIRECT:
+        return by_launch
+    # The launch is recorded, not run: no argument is read.
+    blank = [_blank(argument.type) for argument in kernel.adj.args]
+    dim = (1,) * kernel.adj.kernel_dim
+    command = wp.launch(kernel, dim, inputs=blank, device="cpu", record_cmd=True)
+    forward, byref, bounds = command.hooks.forward, ctypes.byref, type(command.bounds)
+    fields = [(f"f{i}", type(param)) for i, param in enumerate(command.params[1:])]
+    arguments = type("Arguments", (ctypes.Structure,), {"_fields_": fields})
+    _entries[kernel] = directly
+    # Keeps the compiled module loaded.
+    directly.command = command  # type: ignore[attr-defined]
+    return directly
+
+
+def _blank(kind: Any) -> Any:
+    """Return an argument of a type: a descriptor of nothing, or zero."""
+    return Descriptor() if isinstance(kind, wp.array) else kind(0)
 
 
 def _load(

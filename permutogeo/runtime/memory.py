@@ -26,6 +26,8 @@ _PAGE_BYTES = 4096
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 # Fewer elements than this are filled or copied faster by one thread.
 _FEWEST_ELEMENTS = 1 << 17
+# Up to this size torch works on one thread.
+_TORCH_GRAIN = 1 << 15
 
 _workspace_bytes = 64 * 2**20
 
@@ -47,7 +49,7 @@ def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 def full(*shape: int, value: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """``torch.full`` on the threads of the pool."""
     tensor = empty(*shape, dtype=dtype, device=device)
-    if device.type != "cpu":
+    if device.type != "cpu" or tensor.numel() <= _TORCH_GRAIN:
         return tensor.fill_(value)
     flat = tensor.numpy().reshape(-1)
     parts = threads.split_range(len(flat), _FEWEST_ELEMENTS)
@@ -57,8 +59,9 @@ def full(*shape: int, value: int, dtype: torch.dtype, device: torch.device) -> T
 
 def copy(target: Tensor, source: Tensor) -> None:
     """``target.copy_(source)`` on the threads of the pool."""
-    if target.device.type != "cpu" or source.device.type != "cpu":
-        target.copy_(source)
+    on_host = target.device.type == "cpu" and source.device.type == "cpu"
+    if not on_host or target.numel() <= _TORCH_GRAIN:
+        target.copy_(source.detach())
         return
     into, out_of = target.detach().numpy(), source.detach().numpy()
     grain = max(1, _FEWEST_ELEMENTS * len(into) // max(1, into.size))

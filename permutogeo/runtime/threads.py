@@ -72,8 +72,10 @@ def split_range(size: int, grain: int = 1) -> list[tuple[int, int]]:
     Args:
         grain: Smallest size of a part.
     """
-    threads = count()
-    parts = min(threads * PIECES_PER_THREAD, max(1, size // max(1, grain))) if threads > 1 else 1
+    threads = count() if size >= 2 * grain else 1
+    if threads == 1:
+        return [(0, size)]
+    parts = min(threads * PIECES_PER_THREAD, max(1, size // max(1, grain)))
     edge = [size * i // parts for i in range(parts + 1)]
     return list(itertools.pairwise(edge))
 

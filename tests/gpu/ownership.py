@@ -156,7 +156,12 @@ def exercise(dim: int, place) -> None:
         lattice.convolve(values, bank, groups=groups, stencil="axis")
     shared = place(torch.randn(taps, generator=generator, dtype=torch.float64))
     lattice.convolve(values, shared, stencil="axis", shared=True)
-    lattice.coarsen()
+    _, at = lattice.coarsen()
+    order = torch.ops.permutogeo.vertex_order.default(at.vertex, at.num_vertices)
+    segments = (at.vertex, *order)
+    most = torch.ops.permutogeo.segment_max.default(values, *segments)
+    torch.ops.permutogeo.attaining.default(values, values, most, *segments)
+    torch.ops.permutogeo.spread.default(most, values, most, *segments)
     neighbors = lattice.neighbors(stencil="axis")
     opposite = torch.ops.permutogeo.opposite.default(lattice.code, dim, 1, "axis")
     ops = torch.ops.permutogeo

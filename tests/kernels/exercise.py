@@ -40,7 +40,10 @@ def vertex_operators(lattice):
         backward(lattice.convolve(values, leaf(taps), shared=True, **spec))
         backward(lattice.convolve(values, leaf(taps, 1, 21), groups=21, **spec))
         backward(lattice.convolve(values, leaf(taps, 7, 6), groups=3, **spec))
-    lattice.coarsen()
+    _, at = lattice.coarsen()
+    vertex = torch.where(at.vertex < 0, at.num_vertices, at.vertex)
+    order = ops.vertex_order(vertex, at.num_vertices + 1)
+    backward(ops.segment_max(values, vertex, *order))
 
 
 def edge_operators(lattice):

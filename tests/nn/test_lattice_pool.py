@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from permutogeo import Incidence, Lattice, stencil
-from permutogeo.lattice.coarsening import midpoints
+from permutogeo import Incidence, Lattice, ops, stencil
 from permutogeo.nn import LatticePool, LatticeUnpool
 
 DOUBLE = torch.float64
@@ -142,7 +141,7 @@ def test_a_coarse_vertex_without_fine_ones_gets_zero(cloud, same_routes, aggr):
     """A coarse lattice of more points than the fine one."""
     data = cloud(dim=2)
     few, coarse = Lattice.build(data.feature[:5]), Lattice.build(data.feature / 2)
-    vertex = midpoints(few.coordinate, coarse.code, coarse.box, coarse._slots())
+    vertex = ops.midpoints(few.code, few.box, coarse.code, coarse.box)
     at = Incidence(vertex, torch.full(vertex.shape, 0.5, dtype=DOUBLE), coarse.num_vertices)
     values = (torch.randn(few.num_vertices, 4, dtype=DOUBLE) - 10).requires_grad_()
     layer = LatticePool(4, 4, 2, aggr, bias=False).double()

@@ -1,0 +1,171 @@
+"""Maximum over the rows at each vertex, and what its derivative needs.
+
+``x`` has a row for each point, ``most`` one for each vertex. ``order`` and ``begin`` are the
+corners sorted by vertex (see ``ops/plan.py``).
+"""
+
+from functools import cache
+from types import SimpleNamespace
+
+import warp as wp
+
+from permutogeo.kernels import rows
+from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
+
+
+@cache
+def make(corners: int, dtype: type) -> SimpleNamespace:
+    module = named("segment_max", corners, dtype)
+    Row16, Row4, Row1 = rows.types(dtype)
+    largest16, largest4, largest1 = rows.per_block(dtype, lambda Row: _largest(Row, corners))
+    sums = rows.per_block(dtype, lambda Row: _sum_attaining(Row, corners, dtype))
+    sum16, sum4, sum1 = sums
+    spread16, spread4, spread1 = rows.per_block(dtype, lambda Row: _spread(Row, corners, dtype))
+
+    @kernel(module)
+    def maximum(
+        start: int,
+        begin: wp.array1d(dtype=wp.int32),  # [M + 1] or longer
+        order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
+        x16: wp.array2d(dtype=Row16),  # [N, C]
+        x4: wp.array2d(dtype=Row4),
+        x1: wp.array2d(dtype=Row1),
+        out16: wp.array2d(dtype=Row16),  # [M, C], out
+        out4: wp.array2d(dtype=Row4),
+        out1: wp.array2d(dtype=Row1),
+    ):
+        """Maximum over the points at a vertex, 0 without any. A thread owns a vertex."""
+        v = wp.tid() + start
+        largest16(x16, v, begin, order, out16)
+        largest4(x4, v, begin, order, out4)
+        largest1(x1, v, begin, order, out1)
+
+    @kernel(module)
+    def attaining(
+        start: int,
+        begin: wp.array1d(dtype=wp.int32),  # [M + 1] or longer
+        order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
+        term16: wp.array2d(dtype=Row16),  # [N, C]
+        term4: wp.array2d(dtype=Row4),
+        term1: wp.array2d(dtype=Row1),
+        x16: wp.array2d(dtype=Row16),  # [N, C]
+        x4: wp.array2d(dtype=Row4),
+        x1: wp.array2d(dtype=Row1),
+        most16: wp.array2d(dtype=Row16),  # [M, C]
+        most4: wp.array2d(dtype=Row4),
+        most1: wp.array2d(dtype=Row1),
+        out16: wp.array2d(dtype=Row16),  # [M, C], out
+        out4: wp.array2d(dtype=Row4),
+        out1: wp.array2d(dtype=Row1),
+    ):
+        """Sum of ``term`` over the points that attain the maximum. A thread owns a vertex."""
+        v = wp.tid() + start
+        sum16(term16, x16, most16, v, begin, order, out16)
+        sum4(term4, x4, most4, v, begin, order, out4)
+        sum1(term1, x1, most1, v, begin, order, out1)
+
+    @kernel(module)
+    def spread(
+        start: int,
+        vertex: wp.array2d(dtype=wp.int32),  # [N, corners], M where absent
+        part16: wp.array2d(dtype=Row16),  # [M, C]
+        part4: wp.array2d(dtype=Row4),
+        part1: wp.array2d(dtype=Row1),
+        x16: wp.array2d(dtype=Row16),  # [N, C]
+        x4: wp.array2d(dtype=Row4),
+        x1: wp.array2d(dtype=Row1),
+        most16: wp.array2d(dtype=Row16),  # [M, C]
+        most4: wp.array2d(dtype=Row4),
+        most1: wp.array2d(dtype=Row1),
+        out16: wp.array2d(dtype=Row16),  # [N, C], out
+        out4: wp.array2d(dtype=Row4),
+        out1: wp.array2d(dtype=Row1),
+    ):
+        """Transpose of ``attaining``. A thread owns a point."""
+        i = wp.tid() + start
+        spread16(part16, x16, most16, i, vertex, out16)
+        spread4(part4, x4, most4, i, vertex, out4)
+        spread1(part1, x1, most1, i, vertex, out1)
+
+    return SimpleNamespace(module=module, maximum=maximum, attaining=attaining, spread=spread)
+
+
+def _largest(Row: type, corners: int) -> wp.Function:
+    length, not_negative = Row._length_, NOT_NEGATIVE
+
+    @wp.func
+    def largest(
+        x: wp.array2d(dtype=Row),
+        v: int,
+        begin: wp.array1d(dtype=wp.int32),
+        order: wp.array1d(dtype=wp.int32),
+        out: wp.array2d(dtype=Row),
+    ):
+        first = begin[v]
+        for b in range(out.shape[1]):
+            most = Row()
+            if begin[v + 1] > first:
+                most = x[(order[first] & not_negative) / corners, b]
+            for e in range(first + 1, begin[v + 1]):
+                row = x[(order[e] & not_negative) / corners, b]
+                for c in range(length):
+                    # NaN replaces any number and stays.
+                    replaces = row[c] > most[c] or row[c] != row[c]
+                    most[c] = wp.where(replaces, row[c], most[c])
+            out[v, b] = most
+
+    return largest
+
+
+def _sum_attaining(Row: type, corners: int, dtype: type) -> wp.Function:
+    length, not_negative, zero = Row._length_, NOT_NEGATIVE, dtype(0.0)
+
+    @wp.func
+    def sum_attaining(
+        term: wp.array2d(dtype=Row),
+        x: wp.array2d(dtype=Row),
+        most: wp.array2d(dtype=Row),
+        v: int,
+        begin: wp.array1d(dtype=wp.int32),
+        order: wp.array1d(dtype=wp.int32),
+        out: wp.array2d(dtype=Row),
+    ):
+        for b in range(out.shape[1]):
+            top = most[v, b]
+            total = Row()
+            for e in range(begin[v], begin[v + 1]):
+                i = (order[e] & not_negative) / corners
+                row = x[i, b]
+                each = term[i, b]
+                for c in range(length):
+                    total[c] = total[c] + wp.where(row[c] == top[c], each[c], zero)
+            out[v, b] = total
+
+    return sum_attaining
+
+
+def _spread(Row: type, corners: int, dtype: type) -> wp.Function:
+    length, not_negative, zero = Row._length_, NOT_NEGATIVE, dtype(0.0)
+
+    @wp.func
+    def spread(
+        part: wp.array2d(dtype=Row),
+        x: wp.array2d(dtype=Row),
+        most: wp.array2d(dtype=Row),
+        i: int,
+        vertex: wp.array2d(dtype=wp.int32),
+        out: wp.array2d(dtype=Row),
+    ):
+        for b in range(out.shape[1]):
+            row = x[i, b]
+            total = Row()
+            for k in range(corners):
+                v = vertex[i, k]
+                if v < most.shape[0]:
+                    top = most[v & not_negative, b]
+                    each = part[v & not_negative, b]
+                    for c in range(length):
+                        total[c] = total[c] + wp.where(row[c] == top[c], each[c], zero)
+            out[i, b] = total
+
+    return spread
