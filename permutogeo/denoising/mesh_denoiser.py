@@ -14,7 +14,13 @@ from torch_geometric.data import Data
 from permutogeo.checks import check_finite, check_parameters
 from permutogeo.data.geometry import update_normals
 from permutogeo.data.require import require_mesh, require_pos, require_single
-from permutogeo.denoising.cascade import SMOOTHING, Elements, initial_surface, update_surface
+from permutogeo.denoising.cascade import (
+    NUM_CUES,
+    SMOOTHING,
+    Elements,
+    initial_surface,
+    update_surface,
+)
 from permutogeo.denoising.normal_filter import NormalStage
 from permutogeo.denoising.points import PointElements
 from permutogeo.denoising.triangles import TriangleElements
@@ -51,6 +57,10 @@ class MeshDenoiser(Pretrained):
         bandwidths: Lattices of each stage: pairs of the bandwidths of positions, in edge lengths,
             and of unit normals, or ``None`` for positions alone.
         hidden_channels: Width of the networks.
+        local_noise: Whether the networks of meshes are given noise cues of the neighborhood of
+            each face beside those of the whole mesh.
+        point_bandwidths: Lattices of each stage for clouds; by default those of meshes.
+        point_hidden_channels: Width of the networks of clouds; by default that of meshes.
 
     Shapes:
         - ``data.pos``: :math:`(V, 3)`, ``data.face``: :math:`(3, F)` int64, absent for a cloud
@@ -67,22 +77,31 @@ class MeshDenoiser(Pretrained):
 
     pretrained: ClassVar = {"default": "mesh_denoiser"}
 
-    def __init__(self, bandwidths: Sequence[Bandwidths] = BANDWIDTHS, hidden_channels: int = 80):
+    def __init__(
+        self,
+        bandwidths: Sequence[Bandwidths] = BANDWIDTHS,
+        hidden_channels: int = 80,
+        local_noise: bool = False,
+        point_bandwidths: Sequence[Bandwidths] | None = None,
+        point_hidden_channels: int | None = None,
+    ):
         super().__init__()
-        if len(bandwidths) == 0 or any(len(stage) < 2 for stage in bandwidths):
-            sizes = [len(stage) for stage in bandwidths]
-            raise ValueError(
-                f"MeshDenoiser: Expected stages of at least two lattices (got {sizes})"
-            )
         self.hidden_channels = hidden_channels
-        self.stages = _stages(bandwidths, hidden_channels)
-        self.point_stages = _stages(bandwidths, hidden_channels)
+        self.local_noise = local_noise
+        self.point_hidden_channels = point_hidden_channels or hidden_channels
+        self.stages = _stages(bandwidths, hidden_channels, NUM_CUES if local_noise else 0)
+        self.point_stages = _stages(point_bandwidths or bandwidths, self.point_hidden_channels)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of the constructor that gave this model."""
-        bandwidths = [stage.bandwidths for stage in self.stages]
-        return {"bandwidths": bandwidths, "hidden_channels": self.hidden_channels}
+        return {
+            "bandwidths": [stage.bandwidths for stage in self.stages],
+            "hidden_channels": self.hidden_channels,
+            "local_noise": self.local_noise,
+            "point_bandwidths": [stage.bandwidths for stage in self.point_stages],
+            "point_hidden_channels": self.point_hidden_channels,
+        }
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
@@ -159,7 +178,12 @@ class MeshDenoiser(Pretrained):
         return f"{type(self).__name__}(lattices={sizes}, hidden_channels={self.hidden_channels})"
 
 
-def _stages(bandwidths: Sequence[Bandwidths], hidden_channels: int) -> torch.nn.ModuleList:
+def _stages(
+    bandwidths: Sequence[Bandwidths], hidden_channels: int, num_cues: int = 0
+) -> torch.nn.ModuleList:
+    if len(bandwidths) == 0 or any(len(stage) < 2 for stage in bandwidths):
+        sizes = [len(stage) for stage in bandwidths]
+        raise ValueError(f"MeshDenoiser: Expected stages of at least two lattices (got {sizes})")
     return torch.nn.ModuleList(
-        NormalStage(stage, len(SMOOTHING), hidden_channels) for stage in bandwidths
+        NormalStage(stage, len(SMOOTHING), hidden_channels, num_cues) for stage in bandwidths
     )
