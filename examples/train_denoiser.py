@@ -49,7 +49,6 @@ BANDWIDTHS = (
     (*WIDE, (1.0, 0.3), (1.5, 0.6), (2.5, 0.3), (5.0, 0.3), (8.0, 0.4)),
     (*WIDE, (1.0, 0.25), (1.5, 0.5), (2.5, 0.2), (5.0, 0.25), (8.0, 0.3)),
     (*WIDE, (1.0, 0.25), (1.5, 0.4), (2.5, 0.15), (5.0, 0.2), (8.0, 0.25)),
-    (*WIDE, (1.0, 0.25), (1.5, 0.4), (2.5, 0.15), (5.0, 0.2), (8.0, 0.25)),
 )
 
 
@@ -75,7 +74,8 @@ def variants(meshes, count, rng, quick):
         other = (coarse, creased, detailed)[index % 3](made[-1] if index % 2 else mesh, count, rng)
         made.append(other)
         if not quick:
-            made.append(range_scan((mesh, made[-3], other)[index % 3], count, rng))
+            scanned = (mesh, made[-3], other)[index % 3]
+            made.append(range_scan(scanned, count, rng))
     return made
 
 
@@ -121,10 +121,10 @@ def new_model(bandwidths, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("runs/train_denoiser"))
-    parser.add_argument("--shapes", type=int, default=96, help="sharp shapes to generate")
+    parser.add_argument("--shapes", type=int, default=48, help="sharp shapes to generate")
     parser.add_argument("--bodies", type=int, default=8)
     parser.add_argument("--copies", type=int, default=2, help="noisy versions of each mesh")
-    parser.add_argument("--steps", type=int, default=3000, help="optimizer steps per stage")
+    parser.add_argument("--steps", type=int, default=2000, help="optimizer steps per stage")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="few small meshes, few steps")
     args = parser.parse_args()

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from permutogeo.data import from_mesh
 from permutogeo.data.open3d_loader import load_open3d
 from permutogeo.typing import Array
 
@@ -14,6 +13,8 @@ from permutogeo.typing import Array
 DISTANCES = (2.5, 6.0)
 # Pixels are joined unless their depths differ by more than this many widths of a pixel.
 LARGEST_STEP = 4.0
+# Number of directions to look from until a quarter of the faces is seen.
+ATTEMPTS = 30
 
 
 def range_scan(mesh: Data, num_faces: int, rng: np.random.Generator) -> Data:
@@ -31,6 +32,14 @@ def range_scan(mesh: Data, num_faces: int, rng: np.random.Generator) -> Data:
     Returns:
         Data with ``pos``, ``face`` and the direction ``sight`` ``[3]`` in which the camera looks.
     """
+    for _ in range(ATTEMPTS):  # a flat piece may be seen from its edge
+        scan = _scan(mesh, num_faces, rng)
+        if scan["face"].size(1) > num_faces // 4:
+            return scan
+    raise ValueError(f"Expected a surface that a camera sees (got {mesh})")
+
+
+def _scan(mesh: Data, num_faces: int, rng: np.random.Generator) -> Data:
     pos = mesh["pos"].double().numpy()
     center = (pos.min(axis=0) + pos.max(axis=0)) / 2
     radius = np.linalg.norm(pos - center, axis=1).max()
@@ -47,9 +56,9 @@ def range_scan(mesh: Data, num_faces: int, rng: np.random.Generator) -> Data:
     pixel = 2 * radius / size
     face = _triangles(np.where(np.isfinite(depth), (hit - eye) @ axes[2], np.inf), pixel)
     used, corner = np.unique(face, return_inverse=True)
-    scan = from_mesh(hit.reshape(-1, 3)[used], corner.reshape(face.shape))
-    scan.sight = torch.from_numpy(axes[2].copy())
-    return scan
+    place = torch.from_numpy(hit.reshape(-1, 3)[used]).float()
+    triangles = torch.from_numpy(corner.reshape(face.shape).T.copy())
+    return Data(pos=place, face=triangles, sight=torch.from_numpy(axes[2].copy()))
 
 
 def _rays(axes: Array, eye: Array, center: Array, radius: float, size: int) -> Array:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -23,10 +24,14 @@ from permutogeo.denoising.cascade import (
 )
 from permutogeo.denoising.normal_filter import NormalStage
 from permutogeo.denoising.points import PointElements
+from permutogeo.denoising.report import DenoiseReport
+from permutogeo.denoising.safety import judge, summarize
+from permutogeo.denoising.scales import bands, canonical_frame
 from permutogeo.denoising.triangles import TriangleElements
 from permutogeo.weights.pretrained import Pretrained
 
 Bandwidths = Sequence[tuple[float, float | None]]
+OnReport = Callable[[DenoiseReport], None]
 
 # Lattices of each stage: bandwidths of (positions in edge lengths, normals). The bandwidths of
 # normals shrink as the noise does.
@@ -109,7 +114,13 @@ class MeshDenoiser(Pretrained):
             stage.reset_parameters()
 
     @torch.no_grad()
-    def forward(self, data: Data, strength: float = 1.0, iterations: int | None = None) -> Data:
+    def forward(
+        self,
+        data: Data,
+        strength: float = 1.0,
+        iterations: int | None = None,
+        on_report: OnReport | None = None,
+    ) -> Data:
         """Return a denoised copy.
 
         Args:
@@ -118,35 +129,90 @@ class MeshDenoiser(Pretrained):
             strength: Below 1, the fraction of the displacement that is applied; above 1, the
                 factor by which filters are wider.
             iterations: Number of stages; the last stage is repeated beyond their number.
+            on_report: Called with a summary of what was found and done.
         """
         count = self._check(data, strength, iterations)
         result = copy.copy(data)
         result.pos = data["pos"].clone()
+        report = DenoiseReport("learned", None, 0.0, 0.0)
         if data["pos"].numel() and count and strength > 0:
-            self._denoise(result, strength, count)
+            is_mesh = data.get("face") is not None
+            report = (self._denoise_mesh if is_mesh else self._denoise_cloud)(
+                result, strength, count
+            )
         if data.get("face") is not None:
             update_normals(result)
+        if on_report is not None:
+            on_report(report)
         return result
 
-    def _denoise(self, data: Data, strength: float, count: int) -> None:
-        """Replace the positions of ``data``, and the normals of a cloud that has them."""
+    def _denoise_cloud(self, data: Data, strength: float, count: int) -> DenoiseReport:
+        """Replace the positions of ``data``, and its normals if it has them."""
         pos: Tensor = data["pos"]
         local = pos.double() - pos.double().mean(dim=0)
-        face, known = data.get("face"), data.get("normal")
-        elements: Elements
-        elements = PointElements(local, known) if face is None else TriangleElements(local, face)
+        known = data.get("normal")
+        elements = PointElements(local, known)
         if elements.spacing == 0.0:
-            return
+            return DenoiseReport("learned", None, 0.0, 0.0)
         # A longer unit of length widens all filters by the same factor.
         unit = elements.spacing * max(strength, 1.0)
         scaled = (local / unit).float()
         moved, normal = self.cascade(elements, scaled, count)
-        data.pos = pos + ((moved - scaled).double() * (unit * min(strength, 1.0))).to(pos.dtype)
-        if face is None and known is not None:
+        step = (moved - scaled).double() * (unit * min(strength, 1.0))
+        data.pos = pos + step.to(pos.dtype)
+        if known is not None:
             data.normal = normal.to(known.dtype)
+        return summarize("learned", step / elements.spacing)
 
-    def cascade(self, elements: Elements, pos: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    def _denoise_mesh(self, data: Data, strength: float, count: int) -> DenoiseReport:
+        """Replace the positions of ``data`` within the limits of ``safety``."""
+        pos, face = data["pos"], data["face"]
+        local = pos.double() - pos.double().mean(dim=0)
+        if face.numel() == 0:
+            return DenoiseReport("learned", None, 0.0, 0.0)
+        frame = canonical_frame(local, face)
+        local = local @ frame
+        elements = TriangleElements(local, face)
+        if elements.spacing == 0.0:
+            return DenoiseReport("learned", None, 0.0, 0.0)
+        scaled = (local / elements.spacing).float()
+        estimate = self._normals(elements, scaled, max(strength, 1.0), count)
+        moved = elements.fit(scaled, estimate, elements.steps)
+        moved, judged = judge(elements, scaled, moved, estimate)
+        step = (moved - scaled).double() * min(strength, 1.0)
+        data.pos = pos + ((step * elements.spacing) @ frame.t()).to(pos.dtype)
+        return summarize("learned", step, judged)
+
+    def _normals(
+        self, elements: TriangleElements, pos: Tensor, width: float, count: int
+    ) -> Tensor:
+        """Return the estimated normals ``[F, 3]``, in units of the local edge length.
+
+        Args:
+            elements: The triangles.
+            pos: Positions ``[V, 3]`` in units of the spacing.
+            width: Factor by which filters are wider.
+            count: Number of stages.
+        """
+        total = torch.zeros(elements.face.size(1), 3, device=pos.device)
+        for band in bands(elements, pos):
+            part = pos[band.vertex] / (band.length * width)
+            normal = self.cascade(TriangleElements(part, band.face), part, count, fit=False)[1]
+            total.index_add_(0, band.index, band.weight.unsqueeze(1) * normal)
+        if not bool(total.any()):
+            return self.cascade(elements, pos / width, count, fit=False)[1]
+        return torch.nn.functional.normalize(total, dim=1)
+
+    def cascade(
+        self, elements: Elements, pos: Tensor, count: int, fit: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Run ``count`` stages on positions ``[V, 3]`` in units of the spacing.
+
+        Args:
+            elements: The triangles or points.
+            pos: Noisy positions.
+            count: Number of stages.
+            fit: Whether positions are fitted to the normals at the end.
 
         Returns:
             Denoised positions ``[V, 3]`` and the estimated normals ``[N, 3]`` of the elements.
@@ -155,8 +221,13 @@ class MeshDenoiser(Pretrained):
         surface = initial_surface(elements, pos)
         for index in range(count):
             stage = stages[min(index, len(stages) - 1)]
-            surface = update_surface(elements, pos, surface, stage(surface))
-        return elements.fit(pos, surface.estimate, elements.steps), surface.estimate
+            estimate = stage(surface)
+            if index + 1 == count:
+                surface = replace(surface, estimate=estimate)
+            else:
+                surface = update_surface(elements, pos, surface, estimate)
+        moved = elements.fit(pos, surface.estimate, elements.steps) if fit else pos
+        return moved, surface.estimate
 
     def _check(self, data: Data, strength: float, iterations: int | None) -> int:
         """Raise unless the input and the options are valid; return the number of stages."""

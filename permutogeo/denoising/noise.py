@@ -38,6 +38,8 @@ def add_noise(
     """
     std = level * float(mean_edge_length(pos, face))
     normal = vertex_normals(pos, face)
+    if std == 0.0:
+        return pos
     if sight is None:
         sight = random_rotation(generator)[0]
     ray = torch.nn.functional.normalize(sight.to(pos), dim=0)

@@ -55,13 +55,13 @@ class VertexUpdate:
     def __call__(self, pos: Tensor, normal: Tensor, iterations: int) -> Tensor:
         """Return positions ``[V, 3]`` moved to fit normals ``[T, 3]`` of length 1 (0: ignored)."""
         outer = (normal.unsqueeze(2) * normal.unsqueeze(1)).flatten(1)
-        matrix = self._triangle_mean(outer).view(-1, 3, 3)
+        matrix = self.triangle_mean(outer).view(-1, 3, 3)
         start, last, momentum = pos, torch.zeros_like(pos), 0.0
         for step in range(iterations):
             if step < UNFOLDING_STEPS:
                 pos = self._unfold(pos, normal)
             height = (normal * self.centers(pos)).sum(dim=1, keepdim=True)
-            shift = self._triangle_mean(height * normal) - (matrix @ pos.unsqueeze(2)).squeeze(2)
+            shift = self.triangle_mean(height * normal) - (matrix @ pos.unsqueeze(2)).squeeze(2)
             last = shift + momentum * last
             pos = pos + last
             if step + 1 == MEASURED_STEPS:
@@ -72,7 +72,7 @@ class VertexUpdate:
 
     def correlation(self, displacement: Tensor) -> float:
         """Return the correlation of displacements ``[V, 3]`` between neighbors."""
-        product = (displacement * self._neighbor_mean(displacement)).sum()
+        product = (displacement * self.neighbor_mean(displacement)).sum()
         return float(product / displacement.square().sum().clamp(min=1e-30))
 
     def centers(self, pos: Tensor) -> Tensor:
@@ -83,13 +83,13 @@ class VertexUpdate:
         """Return positions ``[V, 3]`` smoothed without shrinking, after "A Signal Processing
         Approach to Fair Surface Design" (Taubin, 1995)."""
         for rate in (0.5, -0.53) * iterations:
-            pos = pos + rate * (self._neighbor_mean(pos) - pos)
+            pos = pos + rate * (self.neighbor_mean(pos) - pos)
         return pos
 
     def average(self, x: Tensor, iterations: int) -> Tensor:
         """Return values of vertices ``[V, C]`` averaged over neighborhoods that grow by a step."""
         for _ in range(iterations):
-            x = 0.5 * (x + self._neighbor_mean(x))
+            x = 0.5 * (x + self.neighbor_mean(x))
         return x
 
     def _unfold(self, pos: Tensor, normal: Tensor) -> Tensor:
@@ -98,13 +98,14 @@ class VertexUpdate:
         length = torch.linalg.vector_norm(area, dim=1)
         folded = (area * normal).sum(dim=1) < FOLDED * length
         touched = self.incidence.splat(folded.unsqueeze(1).to(pos.dtype)) > 0
-        return torch.where(touched, pos + UNFOLDING_RATE * (self._neighbor_mean(pos) - pos), pos)
+        return torch.where(touched, pos + UNFOLDING_RATE * (self.neighbor_mean(pos) - pos), pos)
 
-    def _neighbor_mean(self, pos: Tensor) -> Tensor:
+    def neighbor_mean(self, pos: Tensor) -> Tensor:
         """Return the mean of the neighbors, weighted by the number of shared triangles."""
         return torch.where(self.used, self._adjacency.to(pos.dtype) @ pos / (2 * self.count), pos)
 
-    def _triangle_mean(self, x: Tensor) -> Tensor:
+    def triangle_mean(self, x: Tensor) -> Tensor:
+        """Return the mean ``[V, C]`` over the triangles at each vertex of values ``[T, C]``."""
         return self.incidence.splat(x) / self.count
 
 
