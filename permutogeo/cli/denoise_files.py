@@ -1,10 +1,12 @@
 """The work of ``permutogeo denoise`` for each file: read, denoise, measure, write."""
 
 import copy
+import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch_geometric.data import Data
@@ -27,6 +29,7 @@ from permutogeo.cli.mesh_files import (
 from permutogeo.cli.options import check_device
 from permutogeo.cli.paths import DenoiseJob, make_folders
 from permutogeo.denoising import (
+    DenoiseReport,
     MeshDenoiser,
     denoise,
     normal_angle,
@@ -56,16 +59,21 @@ class DenoiseOptions:
             return self
         return replace(self, model=MeshDenoiser.from_pretrained(self.weights).to(self.device))
 
-    def denoise(self, data: Data, on_progress: Callable[[float], None]) -> Data:
-        """Return the denoised data on the CPU."""
-        return denoise(
+    def denoise(
+        self, data: Data, on_progress: Callable[[float], None]
+    ) -> tuple[Data, DenoiseReport]:
+        """Return the denoised data on the CPU, and what was found and done."""
+        reports: list[DenoiseReport] = []
+        result = denoise(
             copy.copy(data).to(self.device),
             self.method,
             self.strength,
             self.iterations,
             model=self.model or self.weights,
             on_progress=on_progress,
+            on_report=reports.append,
         ).cpu()
+        return result, reports[0]
 
     def as_table(self) -> dict[str, object]:
         """Return the options for the report."""
@@ -73,29 +81,33 @@ class DenoiseOptions:
 
 
 def run_all(
-    jobs: list[DenoiseJob], options: DenoiseOptions, ground_truth: Path | None, up: str
+    jobs: list[DenoiseJob],
+    options: DenoiseOptions,
+    ground_truth: Path | None,
+    up: str,
+    as_json: bool = False,
 ) -> list[Path]:
-    """Run all jobs; return the inputs that failed."""
+    """Run all jobs, print a line about each; return the inputs that failed."""
     options = options.prepare()
     failed = []
     for number, job in enumerate(jobs, start=1):
         label = job.source.name if len(jobs) == 1 else f"{number}/{len(jobs)} {job.source.name}"
         try:
-            line = run_job(job, options, ground_truth, up, label)
+            found = run_job(job, options, ground_truth, up, label)
         except REPORTED as error:  # the other files are still denoised
             reason = one_line(error)
             named = reason if str(job.source) in reason else f"'{job.source}': {reason}"
             note(f"Error: {named}")
             failed.append(job.source)
         else:
-            say(line)
+            say(json.dumps(found) if as_json else describe(found))
     return failed
 
 
 def run_job(
     job: DenoiseJob, options: DenoiseOptions, ground_truth: Path | None, up: str, label: str
-) -> str:
-    """Read, denoise and write one file; return a line about the result."""
+) -> dict[str, Any]:
+    """Read, denoise and write one file; return a table about the result."""
     noisy, repairs = read_geometry(job.source)
     truth = None if ground_truth is None else read_geometry(ground_truth)[0]
     lost = lost_attributes(noisy, job.target)
@@ -104,24 +116,43 @@ def run_job(
         note(f"Warning: '{job.target}': {kind} files do not hold {', '.join(lost)}")
     start = time.perf_counter()
     with progress_bar(label) as on_progress:
-        result = options.denoise(noisy, on_progress)
+        result, done = options.denoise(noisy, on_progress)
     seconds = time.perf_counter() - start
     make_folders(job.outputs)
     write_geometry(result, job.target, job.source)
     if job.report is not None:
         about = {**options.as_table(), "seconds": round(seconds, 1), "repairs": repairs}
+        about["found and done"] = str(done)
         write_report(job, noisy, result, truth, about, up)
-    line = f"{job.target}: {describe_size(result)}, {seconds:.1f} s{gain(noisy, result, truth)}"
-    return line if job.report is None else f"{line}\n{job.report}: report"
+    return {
+        "input": str(job.source),
+        "output": str(job.target),
+        "report": None if job.report is None else str(job.report),
+        "size": describe_size(result),
+        "seconds": round(seconds, 1),
+        **done.as_dict(),
+        "summary": str(done),
+        "repairs": repairs,
+        "errors": gain(noisy, result, truth),
+    }
 
 
-def gain(noisy: Data, result: Data, truth: Data | None) -> str:
-    """Return the errors before and after, in words."""
+def describe(found: dict[str, Any]) -> str:
+    """Return the table about a result as a line, and one about the report page."""
+    words = [f"{found['size']}, {found['seconds']:.1f} s", found["summary"]]
+    for name, (before, after) in found["errors"].items():
+        words.append(f"{name} {before:.4g} to {after:.4g}")
+    line = f"{found['output']}: {', '.join(words)}"
+    return line if found["report"] is None else f"{line}\n{found['report']}: report"
+
+
+def gain(noisy: Data, result: Data, truth: Data | None) -> dict[str, tuple[float, float]]:
+    """Return each error before and after; none without the truth."""
     if truth is None:
-        return ""
+        return {}
     measure = errors if is_comparable(noisy, truth) else surface_errors
     before, after = (measure(data, truth) for data in (noisy, result))
-    return "".join(f", {name} {before[name]:.4g} to {after[name]:.4g}" for name in before)
+    return {name: (before[name], after[name]) for name in before}
 
 
 def is_comparable(data: Data, other: Data) -> bool:

@@ -3,8 +3,9 @@
 :func:`denoise` is the function behind ``permutogeo denoise``; :class:`MeshDenoiser` is its learned
 filter, and :func:`train_denoiser` trains one. In reading order: ``methods`` (the public function),
 ``mesh_denoiser`` (the model), ``cascade`` (the surface between stages), ``normal_filter`` (one
-stage), ``triangles``, ``points`` and ``vertex_update`` (geometry of meshes and clouds),
-``training``, ``training_surfaces`` and ``noise`` (training), ``mesh_error`` (evaluation).
+stage), ``triangles``, ``points``, ``scales`` and ``vertex_update`` (geometry of meshes and clouds),
+``noise_estimate`` and ``safety`` (what is left alone, and limits), ``report``, ``training``,
+``training_surfaces`` and ``noise`` (training), ``mesh_error`` (evaluation).
 
 >>> import torch
 >>> from torch_geometric.data import Data
@@ -22,12 +23,14 @@ from permutogeo.denoising.mesh_error import (
     vertex_rmse,
 )
 from permutogeo.denoising.methods import METHODS, denoise
+from permutogeo.denoising.report import DenoiseReport
 from permutogeo.denoising.training import FINE_TUNING, evaluate_denoiser, train_denoiser
 from permutogeo.denoising.training_surfaces import TrainingSettings
 
 __all__ = [
     "FINE_TUNING",
     "METHODS",
+    "DenoiseReport",
     "MeshDenoiser",
     "TrainingSettings",
     "denoise",

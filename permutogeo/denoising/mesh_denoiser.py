@@ -183,9 +183,7 @@ class MeshDenoiser(Pretrained):
         data.pos = pos + ((step * elements.spacing) @ frame.t()).to(pos.dtype)
         return summarize("learned", step, judged)
 
-    def _normals(
-        self, elements: TriangleElements, pos: Tensor, width: float, count: int
-    ) -> Tensor:
+    def _normals(self, elements: TriangleElements, pos: Tensor, width: float, count: int) -> Tensor:
         """Return the estimated normals ``[F, 3]``, in units of the local edge length.
 
         Args:

@@ -19,9 +19,12 @@ DEVIATIONS, HEIGHTS = 5.0, 3.0
 # Steps of the neighborhood in which heights and displacements are averaged.
 NEIGHBORHOOD = 4
 # A vertex of the boundary moves at most this factor of the mean around it.
-BOUNDARY_FACTOR = 1.5
+BOUNDARY_FACTOR = 2.5
 # Two adjacent faces whose normals have a lower cosine form a fold.
 FOLD = -0.85
+# A face is folded over if it faces away from its estimated normal, and its cosine with the mean
+# normal around it is lower than this.
+FOLDED_COSINE = 0.25
 # Backtracking from turned faces: each time the displacement is halved, at last it is 0.
 HALVINGS, BACKTRACKS = 3, 24
 # Largest change of the volume of a closed part, and the change from which it is corrected.
@@ -107,7 +110,7 @@ def limit_displacement(
 
 
 def signed_volumes(elements: TriangleElements, pos: Tensor) -> Tensor:
-    """Return the signed volume of each part, ``[C]`` float64; of open parts a meaningless number."""
+    """Return the signed volume of each part, ``[C]``; meaningless for open parts."""
     a, b, c = pos.double()[elements.face]
     volume = (a * torch.linalg.cross(b, c)).sum(dim=1) / 6
     total = volume.new_zeros(elements.num_parts)
@@ -128,7 +131,7 @@ def _limit_lengths(elements: TriangleElements, pos: Tensor, step: Tensor) -> Ten
 
 def _limit_boundary(elements: TriangleElements, step: Tensor) -> Tensor:
     """Limit the displacement of the boundary by that of the inside."""
-    boundary = elements.boundary().unsqueeze(1)
+    boundary = elements.update.boundary
     if not bool(boundary.any()):
         return step
     length = torch.linalg.vector_norm(step, dim=1, keepdim=True)
@@ -146,7 +149,7 @@ def _limit_boundary(elements: TriangleElements, step: Tensor) -> Tensor:
 def _keep_volume(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tensor:
     """Offset closed parts along their normals to the volume of the input."""
     closed = torch.ones(elements.num_parts, dtype=torch.bool, device=pos.device)
-    closed[elements.part[elements.boundary()]] = False
+    closed[elements.part[elements.update.boundary.squeeze(1)]] = False
     target = signed_volumes(elements, pos)
     for last in (False, False, True):
         change = signed_volumes(elements, pos + step) - target
@@ -171,15 +174,18 @@ def _turn_back(elements: TriangleElements, pos: Tensor, step: Tensor, estimate: 
     """Shorten displacements until they turn no face over and fold no pair of faces."""
     face, update = elements.face, elements.update
     before, _, area = face_geometry(pos, face)
-    around = update.incidence.slice(update.triangle_mean(area.unsqueeze(1) * before))
+    around = update.average(update.triangle_mean(area.unsqueeze(1) * before), 2)
+    around = torch.nn.functional.normalize(update.incidence.slice(around), dim=1)
     # Noise may have folded a face over: it is meant to turn back.
-    was_folded = ((before * estimate).sum(dim=1) < 0) & ((before * around).sum(dim=1) < 0)
+    was_folded = (before * estimate).sum(dim=1) < 0
+    was_folded &= (before * around).sum(dim=1) < FOLDED_COSINE
     first, second = elements.neighbors()
     fold_before = (before[first] * before[second]).sum(dim=1) < FOLD
     shortened = torch.zeros_like(update.count)
     for _ in range(BACKTRACKS):
         after = face_geometry(pos + step, face)[0]
         bad = ((after * before).sum(dim=1) < 0) & ~was_folded
+        bad |= ((after * estimate).sum(dim=1) < 0) & ((before * estimate).sum(dim=1) >= 0)
         bad |= ~after.any(dim=1) & before.any(dim=1)
         fold = ((after[first] * after[second]).sum(dim=1) < FOLD) & ~fold_before
         bad[first[fold]] = True

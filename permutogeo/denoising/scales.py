@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from permutogeo.data.geometry import face_geometry
+from permutogeo.denoising.noise_estimate import grouped_quantile
 from permutogeo.denoising.triangles import TriangleElements
 
-# Edge lengths that vary by fewer octaves are treated as one length.
-UNIFORM = 1.6
+# Edges of one part that vary by fewer octaves, and those of different parts, are treated as one
+# length: networks are trained on meshes of such variation.
+UNIFORM, SAME = 4.0, 0.5
 # Steps over which edge lengths are averaged, and of context around the faces of a band.
 AVERAGED, CONTEXT = 12, 8
 
@@ -41,11 +43,9 @@ def bands(elements: TriangleElements, pos: Tensor) -> Iterator[Band]:
 
     The weights of each face sum to 1 over all bands.
     """
-    edge = elements.local_edge(pos).clamp(min=1e-9).log2().unsqueeze(1)
-    octave = elements.update.average(edge, AVERAGED).squeeze(1)[elements.face].mean(dim=0)
-    some = octave[:: max(1, len(octave) // 10_000)]
-    low, high = some.quantile(torch.tensor([0.01, 0.99], device=pos.device)).tolist()
-    if high - low < UNIFORM:
+    octave = _octaves(elements, pos)
+    low, high = _range(octave)
+    if high - low < SAME:
         return
     count = 2 + int(high - low)
     place = ((octave - low) / (high - low) * (count - 1)).clamp(0, count - 1)
@@ -54,6 +54,23 @@ def bands(elements: TriangleElements, pos: Tensor) -> Iterator[Band]:
         if bool(weight.any()):
             length = 2.0 ** (low + (high - low) * number / (count - 1))
             yield _band(elements, weight, length)
+
+
+def _octaves(elements: TriangleElements, pos: Tensor) -> Tensor:
+    """Return the logarithm of the edge length around each face, ``[F]``.
+
+    It is the same for all faces of a part, unless its edges vary much.
+    """
+    edge = elements.local_edge(pos).clamp(min=1e-9).log2().unsqueeze(1)
+    octave = elements.update.average(edge, AVERAGED).squeeze(1)[elements.face].mean(dim=0)
+    part, count = elements.part[elements.face[0]], elements.num_parts
+    low, mid, high = (grouped_quantile(octave, part, count, q) for q in (0.01, 0.5, 0.99))
+    return torch.where((high - low < UNIFORM)[part], mid[part], octave)
+
+
+def _range(octave: Tensor) -> tuple[float, float]:
+    ends = octave.sort().values[[int(0.002 * len(octave)), int(0.998 * (len(octave) - 1))]]
+    return float(ends[0]), float(ends[1])
 
 
 def canonical_frame(pos: Tensor, face: Tensor) -> Tensor:

@@ -1,9 +1,9 @@
 """Stage-by-stage training of :class:`permutogeo.denoising.MeshDenoiser`.
 
 This does not use :class:`permutogeo.train.Trainer`: a stage trains for minutes on rows of
-precomputed tensors drawn with replacement, so there are no epochs or loaders, a snapshot after each
-stage is enough to resume, and ``OneCycleLR`` also cycles the momentum, which the trainer's schedules
-do not.
+precomputed tensors drawn with replacement, so there are no epochs or loaders, a snapshot after
+each stage is enough to resume, and ``OneCycleLR`` also cycles the momentum, which the trainer's
+schedules do not.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from permutogeo.denoising.normal_filter import Surface
 from permutogeo.denoising.points import PointElements
 from permutogeo.denoising.triangles import TriangleElements
 
-
 # Noise of scanners is smoother, and larger in edge lengths.
 SCAN_FACTOR = 1.4
 

@@ -55,21 +55,13 @@ class TriangleElements:
     def neighbors(self) -> Tensor:
         """Return pairs of triangles that share an edge, ``[2, P]``."""
         if self._neighbors is None:
-            key, owner = self._half_edges()
+            face = self.face
+            ends = torch.cat([face, face.roll(-1, 0)]).view(2, -1).sort(dim=0).values
+            key, order = (ends[0] * len(self.update.count) + ends[1]).sort(stable=True)
+            owner = order % face.size(1)
             pairs = torch.stack([owner[:-1], owner[1:]])
             self._neighbors = pairs[:, (key[1:] == key[:-1]) & (pairs[0] != pairs[1])]
         return self._neighbors
-
-    def boundary(self) -> Tensor:
-        """Return whether each vertex is on an edge of one triangle, ``[V]``."""
-        key, _ = self._half_edges()
-        edge, count = key.unique_consecutive(return_counts=True)
-        single = edge[count == 1]
-        base = self._base
-        found = torch.zeros(len(self.update.count), dtype=torch.bool, device=key.device)
-        found[single // base] = True
-        found[single % base] = True
-        return found
 
     @cached_property
     def part(self) -> Tensor:
@@ -84,17 +76,6 @@ class TriangleElements:
     def num_parts(self) -> int:
         """The number of connected components."""
         return int(self.part.max()) + 1
-
-    @property
-    def _base(self) -> int:
-        return int(self.face.max()) + 1
-
-    def _half_edges(self) -> tuple[Tensor, Tensor]:
-        """Return a sorted number of the edge of each half-edge, and its triangle."""
-        face = self.face
-        ends = torch.cat([face, face.roll(-1, 0)]).view(2, -1).sort(dim=0).values
-        key, order = (ends[0] * self._base + ends[1]).sort(stable=True)
-        return key, order % face.size(1)
 
     def smooth(self, pos: Tensor, iterations: int) -> Tensor:
         """Return positions after Taubin smoothing."""

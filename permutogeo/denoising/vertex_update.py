@@ -32,8 +32,9 @@ class VertexUpdate:
 
     where :math:`T(v)` are the triangles at vertex :math:`v` and :math:`\mathbf{c}_t` centroids. In
     the first steps vertices of folded triangles also move toward the mean of their neighbors; if
-    the noise is correlated, later steps have momentum ("Some Methods of Speeding up the Convergence of Iteration Methods", Polyak,
-    1964). Sums over triangles are a splat, and centroids a slice, on the incidence of triangles and vertices.
+    the noise is correlated, later steps have momentum ("Some Methods of Speeding up the Convergence of
+    Iteration Methods", Polyak, 1964). Sums over triangles are a splat, and centroids a slice, on
+    the incidence of triangles and vertices.
 
     Args:
         face: Vertices of each triangle.
@@ -51,6 +52,7 @@ class VertexUpdate:
         count = self.incidence.splat(ones[:, :1])
         self.used, self.count = count > 0, count.clamp(min=1)
         self._adjacency = _adjacency(face, num_vertices)
+        self.boundary = _boundary(face, num_vertices).unsqueeze(1)
 
     def __call__(self, pos: Tensor, normal: Tensor, iterations: int) -> Tensor:
         """Return positions ``[V, 3]`` moved to fit normals ``[T, 3]`` of length 1 (0: ignored)."""
@@ -97,7 +99,8 @@ class VertexUpdate:
         area = torch.linalg.cross(b - a, c - a)
         length = torch.linalg.vector_norm(area, dim=1)
         folded = (area * normal).sum(dim=1) < FOLDED * length
-        touched = self.incidence.splat(folded.unsqueeze(1).to(pos.dtype)) > 0
+        # The mean of the neighbors of a boundary vertex lies inside: it would shrink the surface.
+        touched = (self.incidence.splat(folded.unsqueeze(1).to(pos.dtype)) > 0) & ~self.boundary
         return torch.where(touched, pos + UNFOLDING_RATE * (self.neighbor_mean(pos) - pos), pos)
 
     def neighbor_mean(self, pos: Tensor) -> Tensor:
@@ -107,6 +110,18 @@ class VertexUpdate:
     def triangle_mean(self, x: Tensor) -> Tensor:
         """Return the mean ``[V, C]`` over the triangles at each vertex of values ``[T, C]``."""
         return self.incidence.splat(x) / self.count
+
+
+def _boundary(face: Tensor, num_vertices: int) -> Tensor:
+    """Return whether each vertex is on an edge of one triangle, ``[V]``."""
+    ends = torch.cat([face, face.roll(-1, 0)]).view(2, -1).sort(dim=0).values
+    edge, count = (
+        (ends[0] * num_vertices + ends[1]).sort().values.unique_consecutive(return_counts=True)
+    )
+    single = edge[count == 1]
+    found = torch.zeros(num_vertices, dtype=torch.bool, device=face.device)
+    found[torch.cat([single // num_vertices, single % num_vertices])] = True
+    return found
 
 
 def _adjacency(face: Tensor, num_vertices: int) -> Tensor:
