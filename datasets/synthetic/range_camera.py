@@ -32,7 +32,8 @@ def range_scan(mesh: Data, num_faces: int, rng: np.random.Generator) -> Data:
     Returns:
         Data with ``pos``, ``face`` and the direction ``sight`` ``[3]`` in which the camera looks.
     """
-    for _ in range(ATTEMPTS):  # a flat piece may be seen from its edge
+    seen = mesh["pos"].numel() > 0 and bool((mesh["pos"] != mesh["pos"][0]).any())
+    for _ in range(ATTEMPTS if seen else 0):  # a flat piece may be seen from its edge
         scan = _scan(mesh, num_faces, rng)
         if scan["face"].size(1) > num_faces // 4:
             return scan

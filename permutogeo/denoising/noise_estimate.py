@@ -19,8 +19,12 @@ FEWEST_FACES = 60
 # does; at the second value it is left alone, with a linear blend between.
 SIMPLER = (0.55, 0.66)
 SMOOTHER = (0.07, 0.12)
-# The high-pass signal must fall to this fraction at least in any case.
+# The high-pass signal must fall to this fraction at least in any case, unless the median angle
+# nearly vanishes, as on the faces of a box.
 LEAST_SMOOTHER = (0.45, 0.6)
+NEARLY_FLAT = (0.05, 0.1)
+# Largest increase of the fraction of slivers.
+MORE_SLIVERS = (0.03, 0.045)
 # Fractions and angles that name the reason: slivers, coarse meshes, no noise.
 SLIVER_SHAPE, MANY_SLIVERS = 0.12, 0.3
 COARSE_ANGLE = 0.14
@@ -36,11 +40,13 @@ class Roughness:
             ``[C]``. Fine detail counts as noise: it is an upper bound.
         signal: Lower quartile of the high-pass signal in local edge lengths, ``[C]``.
         angle: Median angle between adjacent faces in radians, ``[C]``.
+        slivers: Fraction of the faces that are slivers, ``[C]``.
     """
 
     noise: Tensor
     signal: Tensor
     angle: Tensor
+    slivers: Tensor
 
 
 def roughness(elements: TriangleElements, pos: Tensor) -> Roughness:
@@ -63,7 +69,11 @@ def roughness(elements: TriangleElements, pos: Tensor) -> Roughness:
     angle = 2 * torch.asin((chord / 2).clamp(max=1))
     owner = part[elements.face[0, first]]
     median = grouped_quantile(angle, owner, elements.num_parts, 0.5)
-    return Roughness(quartile / QUARTILE, quartile, median)
+    sliver = (elements.width(pos) < SLIVER_SHAPE * elements.longest_edge(pos)).to(pos.dtype)
+    owner = part[elements.face[0]]
+    count = torch.bincount(owner, minlength=elements.num_parts).clamp(min=1)
+    slivers = torch.zeros_like(median).index_add(0, owner, sliver) / count
+    return Roughness(quartile / QUARTILE, quartile, median, slivers)
 
 
 def trust(before: Roughness, after: Roughness, num_faces: Tensor) -> Tensor:
@@ -76,24 +86,20 @@ def trust(before: Roughness, after: Roughness, num_faces: Tensor) -> Tensor:
     simpler = after.angle / before.angle.clamp(min=tiny)
     smoother = after.signal / before.signal.clamp(min=tiny)
     accepted = torch.maximum(_ramp(simpler, SIMPLER), _ramp(smoother, SMOOTHER))
-    accepted = accepted * _ramp(smoother, LEAST_SMOOTHER)
+    accepted = accepted * torch.maximum(
+        _ramp(smoother, LEAST_SMOOTHER), _ramp(simpler, NEARLY_FLAT)
+    )
+    accepted = accepted * _ramp(after.slivers - before.slivers, MORE_SLIVERS)
     return torch.where(num_faces >= FEWEST_FACES, accepted, 0.0)
 
 
-def reasons(
-    elements: TriangleElements, pos: Tensor, before: Roughness, num_faces: Tensor
-) -> list[str]:
+def reasons(before: Roughness, num_faces: Tensor) -> list[str]:
     """Return why each part would be left alone, in words."""
-    width = elements.width(pos)
-    longest = elements.longest_edge(pos)
-    sliver = (width < SLIVER_SHAPE * longest).to(pos.dtype)
-    owner = elements.part[elements.face[0]]
-    share = torch.zeros_like(before.noise).index_add(0, owner, sliver) / num_faces.clamp(min=1)
     found = []
-    for index in range(elements.num_parts):
+    for index in range(len(num_faces)):
         if num_faces[index] < FEWEST_FACES:
             found.append("few faces")
-        elif share[index] > MANY_SLIVERS:
+        elif before.slivers[index] > MANY_SLIVERS:
             found.append("slivers")
         elif before.noise[index] < NO_NOISE:
             found.append("no noise")

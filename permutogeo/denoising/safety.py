@@ -65,7 +65,7 @@ def judge(
     before, after = roughness(elements, pos), roughness(elements, moved)
     fraction = trust(before, after, num_faces)
     kept = (fraction <= 0) & (num_faces > 0)
-    why = reasons(elements, pos, before, num_faces) if bool(kept.any()) else []
+    why = reasons(before, num_faces) if bool(kept.any()) else []
     counts = Counter(why[index] for index in kept.nonzero().flatten().tolist())
     judgment = Judgment(
         noise=float((before.noise * num_faces).sum() / num_faces.sum()),

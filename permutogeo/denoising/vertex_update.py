@@ -32,8 +32,8 @@ class VertexUpdate:
 
     where :math:`T(v)` are the triangles at vertex :math:`v` and :math:`\mathbf{c}_t` centroids. In
     the first steps vertices of folded triangles also move toward the mean of their neighbors; if
-    the noise is correlated, later steps have momentum ("Some Methods of Speeding up the Convergence of
-    Iteration Methods", Polyak, 1964). Sums over triangles are a splat, and centroids a slice, on
+    the noise is correlated, later steps have momentum ("Some Methods of Speeding up the Convergence
+    of Iteration Methods", Polyak, 1964). Sums over triangles are a splat, and centroids a slice, on
     the incidence of triangles and vertices.
 
     Args:
