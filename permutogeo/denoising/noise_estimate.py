@@ -23,7 +23,7 @@ SMOOTHER = (0.07, 0.12)
 # nearly vanishes, as on the faces of a box.
 LEAST_SMOOTHER = (0.45, 0.6)
 NEARLY_FLAT = (0.05, 0.1)
-# Largest increase of the fraction of slivers.
+# Largest increase of the fraction of slivers, unless the noise is obvious.
 MORE_SLIVERS = (0.03, 0.045)
 # Fractions and angles that name the reason: slivers, coarse meshes, no noise.
 SLIVER_SHAPE, MANY_SLIVERS = 0.12, 0.3
@@ -89,7 +89,9 @@ def trust(before: Roughness, after: Roughness, num_faces: Tensor) -> Tensor:
     accepted = accepted * torch.maximum(
         _ramp(smoother, LEAST_SMOOTHER), _ramp(simpler, NEARLY_FLAT)
     )
-    accepted = accepted * _ramp(after.slivers - before.slivers, MORE_SLIVERS)
+    accepted = accepted * torch.maximum(
+        _ramp(after.slivers - before.slivers, MORE_SLIVERS), _ramp(smoother, SMOOTHER)
+    )
     return torch.where(num_faces >= FEWEST_FACES, accepted, 0.0)
 
 

@@ -22,9 +22,8 @@ NEIGHBORHOOD = 4
 BOUNDARY_FACTOR = 2.5
 # Two adjacent faces whose normals have a lower cosine form a fold.
 FOLD = -0.85
-# A face is folded over if it faces away from its estimated normal, and its cosine with the mean
-# normal around it is lower than this.
-FOLDED_COSINE = 0.25
+# A face that turned away from its input has at least this cosine with its estimated normal.
+EXPLAINED = 0.7
 # Backtracking from turned faces: each time the displacement is halved, at last it is 0.
 HALVINGS, BACKTRACKS = 3, 24
 # Largest change of the volume of a closed part, and the change from which it is corrected.
@@ -173,19 +172,17 @@ def _keep_volume(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tenso
 def _turn_back(elements: TriangleElements, pos: Tensor, step: Tensor, estimate: Tensor) -> Tensor:
     """Shorten displacements until they turn no face over and fold no pair of faces."""
     face, update = elements.face, elements.update
-    before, _, area = face_geometry(pos, face)
-    around = update.average(update.triangle_mean(area.unsqueeze(1) * before), 2)
-    around = torch.nn.functional.normalize(update.incidence.slice(around), dim=1)
+    before = face_geometry(pos, face)[0]
     # Noise may have folded a face over: it is meant to turn back.
     was_folded = (before * estimate).sum(dim=1) < 0
-    was_folded &= (before * around).sum(dim=1) < FOLDED_COSINE
     first, second = elements.neighbors()
     fold_before = (before[first] * before[second]).sum(dim=1) < FOLD
     shortened = torch.zeros_like(update.count)
     for _ in range(BACKTRACKS):
         after = face_geometry(pos + step, face)[0]
-        bad = ((after * before).sum(dim=1) < 0) & ~was_folded
-        bad |= ((after * estimate).sum(dim=1) < 0) & ((before * estimate).sum(dim=1) >= 0)
+        explained = (after * estimate).sum(dim=1)
+        turned = (explained < EXPLAINED) & ((after * before).sum(dim=1) < 0)
+        bad = (turned | (explained < 0)) & ~was_folded
         bad |= ~after.any(dim=1) & before.any(dim=1)
         fold = ((after[first] * after[second]).sum(dim=1) < FOLD) & ~fold_before
         bad[first[fold]] = True
