@@ -14,6 +14,8 @@ from permutogeo.denoising.triangles import TriangleElements
 QUARTILE = 0.48
 # Below this number of faces the statistics of a part are unreliable.
 FEWEST_FACES = 60
+# Below this estimate, in edge lengths, there is no noise at all.
+LEAST_NOISE = 0.002
 # A denoised part is trusted if it is much simpler than its input: the median angle between
 # adjacent faces falls to the first value at least, or the lower quartile of the high-pass signal
 # does; at the second value it is left alone, with a linear blend between.
@@ -92,7 +94,8 @@ def trust(before: Roughness, after: Roughness, num_faces: Tensor) -> Tensor:
     accepted = accepted * torch.maximum(
         _ramp(after.slivers - before.slivers, MORE_SLIVERS), _ramp(smoother, SMOOTHER)
     )
-    return torch.where(num_faces >= FEWEST_FACES, accepted, 0.0)
+    is_noisy = (num_faces >= FEWEST_FACES) & (before.noise > LEAST_NOISE)
+    return torch.where(is_noisy, accepted, 0.0)
 
 
 def reasons(before: Roughness, num_faces: Tensor) -> list[str]:
