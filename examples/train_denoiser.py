@@ -118,6 +118,21 @@ def new_model(bandwidths, seed):
     return model
 
 
+def combined(trained):
+    """Return the shipped model with the trained networks for noise of scanners."""
+    shipped = MeshDenoiser.from_pretrained()
+    settings = {
+        **shipped.settings,
+        "scan_bandwidths": [stage.bandwidths for stage in trained.stages],
+        "scan_hidden_channels": trained.hidden_channels,
+    }
+    model = MeshDenoiser(**settings)
+    model.stages.load_state_dict(shipped.stages.state_dict())
+    model.point_stages.load_state_dict(shipped.point_stages.state_dict())
+    model.scan_stages.load_state_dict(trained.stages.state_dict())
+    return model.eval()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("runs/train_denoiser"))
@@ -152,11 +167,12 @@ def main():
     args.output.mkdir(parents=True, exist_ok=True)
     path = args.output / "mesh_denoiser.safetensors"
     model = train_denoiser(train, new_model(bandwidths, args.seed), settings, snapshot=path)
+    model = combined(model)
     seconds = time.perf_counter() - start
     angles = evaluate_denoiser(model, pairs)
     for pair, angle in zip(pairs, angles, strict=True):
         print(f"{pair.name:36} {angle:6.2f} degrees")
-    model.save_pretrained(path)
+    model.save_pretrained(args.output / "combined.safetensors")
     record = {
         "arguments": {name: str(value) for name, value in vars(args).items()},
         "angles": {pair.name: angle for pair, angle in zip(pairs, angles, strict=True)},

@@ -53,7 +53,8 @@ DOORS = {
     "denoising": "cascade triangles",
     "compat": "pydensecrf",
     "testing": "reference",
-    "benchmarks": "timing workloads",
+    "benchmarks": "denoising_set timing workloads",
+    "datasets": "synthetic",
 }
 # Rooms that may call Warp through the bridge; all others see ops and lattices.
 ABOVE_WARP = {"runtime", "ops", "cli", "benchmarks"}

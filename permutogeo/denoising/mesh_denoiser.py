@@ -18,16 +18,19 @@ from permutogeo.data.require import require_mesh, require_pos, require_single
 from permutogeo.denoising.cascade import (
     NUM_CUES,
     SMOOTHING,
+    STEPS,
     Elements,
     initial_surface,
     update_surface,
 )
-from permutogeo.denoising.normal_filter import NormalStage
+from permutogeo.denoising.noise_estimate import roughness
+from permutogeo.denoising.normal_filter import NormalStage, Surface
 from permutogeo.denoising.points import PointElements
 from permutogeo.denoising.report import DenoiseReport
 from permutogeo.denoising.safety import judge, summarize
 from permutogeo.denoising.scales import bands, canonical_frame
 from permutogeo.denoising.triangles import TriangleElements
+from permutogeo.denoising.vertex_update import FEWEST_VERTICES
 from permutogeo.weights.pretrained import Pretrained
 
 Bandwidths = Sequence[tuple[float, float | None]]
@@ -41,6 +44,10 @@ BANDWIDTHS: tuple[Bandwidths, ...] = (
     (*WIDE, (1.0, 0.3), (1.5, 0.6), (2.5, 0.3), (5.0, 0.3)),
     (*WIDE, (1.0, 0.25), (1.5, 0.5), (2.5, 0.2), (5.0, 0.25)),
 )
+# Correlation of displacements between neighbors from which noise counts as that of a scanner.
+# Independent noise of 0.1 edge lengths or more gave at most -0.02, correlated noise 0.04 or more.
+# Displacements that independent noise explains are at most this factor of its estimate.
+SCAN_CORRELATION, SCAN_FACTOR = 0.035, 1.25
 
 
 class MeshDenoiser(Pretrained):
@@ -66,6 +73,9 @@ class MeshDenoiser(Pretrained):
             each face beside those of the whole mesh.
         point_bandwidths: Lattices of each stage for clouds; by default those of meshes.
         point_hidden_channels: Width of the networks of clouds; by default that of meshes.
+        scan_bandwidths: Lattices of each stage for meshes whose noise is correlated between
+            neighbors, as that of scanners; by default these are denoised as other meshes.
+        scan_hidden_channels: Width of their networks; by default that of meshes.
 
     Shapes:
         - ``data.pos``: :math:`(V, 3)`, ``data.face``: :math:`(3, F)` int64, absent for a cloud
@@ -89,6 +99,8 @@ class MeshDenoiser(Pretrained):
         local_noise: bool = False,
         point_bandwidths: Sequence[Bandwidths] | None = None,
         point_hidden_channels: int | None = None,
+        scan_bandwidths: Sequence[Bandwidths] = (),
+        scan_hidden_channels: int | None = None,
     ):
         super().__init__()
         self.hidden_channels = hidden_channels
@@ -96,6 +108,10 @@ class MeshDenoiser(Pretrained):
         self.point_hidden_channels = point_hidden_channels or hidden_channels
         self.stages = _stages(bandwidths, hidden_channels, NUM_CUES if local_noise else 0)
         self.point_stages = _stages(point_bandwidths or bandwidths, self.point_hidden_channels)
+        self.scan_hidden_channels = scan_hidden_channels or hidden_channels
+        self.scan_stages = torch.nn.ModuleList()
+        if scan_bandwidths:
+            self.scan_stages = _stages(scan_bandwidths, self.scan_hidden_channels, NUM_CUES)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -106,11 +122,13 @@ class MeshDenoiser(Pretrained):
             "local_noise": self.local_noise,
             "point_bandwidths": [stage.bandwidths for stage in self.point_stages],
             "point_hidden_channels": self.point_hidden_channels,
+            "scan_bandwidths": [stage.bandwidths for stage in self.scan_stages],
+            "scan_hidden_channels": self.scan_hidden_channels,
         }
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
-        for stage in [*self.stages, *self.point_stages]:
+        for stage in [*self.stages, *self.point_stages, *self.scan_stages]:
             stage.reset_parameters()
 
     @torch.no_grad()
@@ -215,8 +233,10 @@ class MeshDenoiser(Pretrained):
         Returns:
             Denoised positions ``[V, 3]`` and the estimated normals ``[N, 3]`` of the elements.
         """
-        stages = self.point_stages if isinstance(elements, PointElements) else self.stages
         surface = initial_surface(elements, pos)
+        stages = self.point_stages
+        if isinstance(elements, TriangleElements):
+            stages = self._mesh_stages(elements, pos, surface)
         for index in range(count):
             stage = stages[min(index, len(stages) - 1)]
             estimate = stage(surface)
@@ -226,6 +246,24 @@ class MeshDenoiser(Pretrained):
                 surface = update_surface(elements, pos, surface, estimate)
         moved = elements.fit(pos, surface.estimate, elements.steps) if fit else pos
         return moved, surface.estimate
+
+    def _mesh_stages(
+        self, elements: TriangleElements, pos: Tensor, surface: Surface
+    ) -> torch.nn.ModuleList:
+        """Return the stages for independent noise, or those for noise of scanners.
+
+        The displacements by which the first stage for scanners removes the noise tell: they
+        correlate between neighbors if the noise does, and are larger than the estimate of
+        independent noise.
+        """
+        if len(self.scan_stages) == 0 or len(pos) < FEWEST_VERTICES:
+            return self.stages
+        step = elements.fit(pos, self.scan_stages[0](surface), STEPS) - pos
+        part = elements.part[elements.face[0]]
+        noise = float(roughness(elements, pos).noise[part].mean())
+        is_larger = float(step.square().sum(dim=1).mean().sqrt()) > SCAN_FACTOR * noise
+        is_correlated = elements.update.correlation(step) > SCAN_CORRELATION
+        return self.scan_stages if is_larger and is_correlated else self.stages
 
     def _check(self, data: Data, strength: float, iterations: int | None) -> int:
         """Raise unless the input and the options are valid; return the number of stages."""

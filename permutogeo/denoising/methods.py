@@ -114,9 +114,9 @@ def _learned(
     def count_stage(*_: object) -> None:
         nonlocal done
         done += 1
-        report(done / total)
+        report(min(done / total, 1.0))  # choosing the stages may take one more
 
-    stages = (*model.stages, *model.point_stages)
+    stages = (*model.stages, *model.point_stages, *model.scan_stages)
     hooks = [stage.register_forward_hook(count_stage) for stage in stages]
     try:
         result: Data = model(data, strength=strength, iterations=iterations, on_report=on_report)

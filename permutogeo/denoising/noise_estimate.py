@@ -26,7 +26,7 @@ SMOOTHER = (0.07, 0.12)
 LEAST_SMOOTHER = (0.45, 0.6)
 NEARLY_FLAT = (0.05, 0.1)
 # Largest increase of the fraction of slivers, unless the noise is obvious.
-MORE_SLIVERS = (0.03, 0.045)
+MORE_SLIVERS = (0.015, 0.03)
 # Fractions and angles that name the reason: slivers, coarse meshes, no noise.
 SLIVER_SHAPE, MANY_SLIVERS = 0.12, 0.3
 COARSE_ANGLE = 0.14

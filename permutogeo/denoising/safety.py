@@ -13,9 +13,10 @@ from permutogeo.denoising.noise_estimate import reasons, roughness, trust
 from permutogeo.denoising.report import STILL, DenoiseReport
 from permutogeo.denoising.triangles import TriangleElements
 
-# A vertex moves at most this many standard deviations of the displacements of its part, and this
-# many mean heights of the triangles around it.
-DEVIATIONS, HEIGHTS = 5.0, 3.0
+# A vertex moves at most this many standard deviations of the noise, plus its movement under this
+# many smoothing steps and the mean of the same around it; and this many mean heights of the
+# triangles around it.
+DEVIATIONS, SMOOTHED, HEIGHTS = 4.0, 20, 3.0
 # Steps of the neighborhood in which heights and displacements are averaged.
 NEIGHBORHOOD = 4
 # A vertex of the boundary moves at most this factor of the mean around it.
@@ -72,7 +73,8 @@ def judge(
         left_alone=int(kept.sum()),
         reasons=tuple(reason for reason, _ in counts.most_common()),
     )
-    return limit_displacement(elements, pos, moved, estimate, fraction), judgment
+    limited = limit_displacement(elements, pos, moved, estimate, fraction, before.noise)
+    return limited, judgment
 
 
 def summarize(method: str, step: Tensor, judgment: Judgment | None = None) -> DenoiseReport:
@@ -88,7 +90,12 @@ def summarize(method: str, step: Tensor, judgment: Judgment | None = None) -> De
 
 
 def limit_displacement(
-    elements: TriangleElements, pos: Tensor, moved: Tensor, estimate: Tensor, fraction: Tensor
+    elements: TriangleElements,
+    pos: Tensor,
+    moved: Tensor,
+    estimate: Tensor,
+    fraction: Tensor,
+    noise: Tensor,
 ) -> Tensor:
     """Return positions between ``pos`` and ``moved`` that satisfy all limits, ``[V, 3]``.
 
@@ -98,11 +105,12 @@ def limit_displacement(
         moved: Denoised positions.
         estimate: Estimated normals of the faces ``[F, 3]``.
         fraction: Fraction of the displacement to apply to each part, ``[C]``.
+        noise: Estimated noise of each part in local edge lengths, ``[C]``.
     """
     step = (moved - pos) * fraction[elements.part].unsqueeze(1).to(pos.dtype)
     if not bool(step.any()):
         return pos.clone()
-    step = _limit_lengths(elements, pos, step)
+    step = _limit_lengths(elements, pos, step, noise)
     step = _limit_boundary(elements, step)
     step = _keep_volume(elements, pos, step)
     return pos + _turn_back(elements, pos, step, estimate)
@@ -116,16 +124,20 @@ def signed_volumes(elements: TriangleElements, pos: Tensor) -> Tensor:
     return total.index_add(0, elements.part[elements.face[0]], volume)
 
 
-def _limit_lengths(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tensor:
-    """Limit displacements by their deviation and by the heights of the triangles around."""
+def _limit_lengths(elements: TriangleElements, pos: Tensor, step: Tensor, noise: Tensor) -> Tensor:
+    """Limit displacements by the noise and by the heights of the triangles around.
+
+    Noise that is correlated between neighbors is larger than the estimate; it moves under
+    smoothing.
+    """
     update = elements.update
     height = update.triangle_mean(elements.width(pos).unsqueeze(1))
     limit = HEIGHTS * update.average(height, NEIGHBORHOOD)
-    square = step.square().sum(dim=1, keepdim=True)
-    count = torch.bincount(elements.part, minlength=elements.num_parts).clamp(min=1)
-    total = square.new_zeros(elements.num_parts, 1).index_add(0, elements.part, square)
-    deviation = (total / count.unsqueeze(1)).sqrt()[elements.part]
-    return _shorten(step, torch.minimum(limit, DEVIATIONS * deviation))
+    smoothed = (elements.smooth(pos, SMOOTHED) - pos).square().sum(dim=1, keepdim=True)
+    edge = elements.local_edge(pos).unsqueeze(1)
+    explained = DEVIATIONS * noise[elements.part].unsqueeze(1).to(pos.dtype) * edge
+    explained = explained + smoothed.sqrt() + update.average(smoothed, NEIGHBORHOOD).sqrt()
+    return _shorten(step, torch.minimum(limit, explained))
 
 
 def _limit_boundary(elements: TriangleElements, step: Tensor) -> Tensor:
@@ -146,10 +158,14 @@ def _limit_boundary(elements: TriangleElements, step: Tensor) -> Tensor:
 
 
 def _keep_volume(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tensor:
-    """Offset closed parts along their normals to the volume of the input."""
+    """Offset parts along their normals to the volume of the input.
+
+    Noise has mean 0: of open parts, the volume between the surfaces before and after is to vanish.
+    """
     closed = torch.ones(elements.num_parts, dtype=torch.bool, device=pos.device)
     closed[elements.part[elements.update.boundary.squeeze(1)]] = False
     target = signed_volumes(elements, pos)
+    step = _offset(elements, pos, step, torch.where(closed, 0.0, _swept(elements, pos, step)))
     for last in (False, False, True):
         change = signed_volumes(elements, pos + step) - target
         relative = change.abs() / target.abs().clamp(min=1e-30)
@@ -159,14 +175,28 @@ def _keep_volume(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tenso
         if last:  # thin or inverted parts: take back a part of the displacement
             factor = torch.where(wrong, MOST_CHANGE / relative.clamp(min=1e-30), 1.0)
             return step * factor[elements.part].unsqueeze(1).to(step.dtype)
-        normal, _, area = face_geometry(pos + step, elements.face)
-        total = area.new_zeros(elements.num_parts)
-        total = total.index_add(0, elements.part[elements.face[0]], area).double()
-        offset = torch.where(wrong, change / total.clamp(min=1e-30), 0.0)[elements.part]
-        direction = elements.update.triangle_mean(area.unsqueeze(1) * normal)
-        direction = torch.nn.functional.normalize(direction, dim=1)
-        step = step - offset.unsqueeze(1).to(step.dtype) * direction
+        step = _offset(elements, pos, step, torch.where(wrong, change, 0.0))
     return step
+
+
+def _offset(elements: TriangleElements, pos: Tensor, step: Tensor, volume: Tensor) -> Tensor:
+    """Return the displacement with the volume ``[C]`` of an offset along the normals removed."""
+    if not bool(volume.any()):
+        return step
+    normal, _, area = face_geometry(pos + step, elements.face)
+    total = volume.new_zeros(elements.num_parts)
+    total = total.index_add(0, elements.part[elements.face[0]], area.to(volume.dtype))
+    offset = (volume / total.clamp(min=1e-30))[elements.part].unsqueeze(1).to(step.dtype)
+    direction = elements.update.triangle_mean(area.unsqueeze(1) * normal)
+    return step - offset * torch.nn.functional.normalize(direction, dim=1)
+
+
+def _swept(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tensor:
+    """Return the volume between the surfaces before and after, to first order, ``[C]``."""
+    normal, _, area = face_geometry(pos + 0.5 * step, elements.face)
+    volume = (area * (normal * step[elements.face].mean(dim=0)).sum(dim=1)).double()
+    total = volume.new_zeros(elements.num_parts)
+    return total.index_add(0, elements.part[elements.face[0]], volume)
 
 
 def _turn_back(elements: TriangleElements, pos: Tensor, step: Tensor, estimate: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ def train_denoiser(
     if len(meshes) == 0:
         raise ValueError("Expected clean meshes to train on (got none)")
     settings = settings or (FINE_TUNING if model else TrainingSettings())
-    is_new = model is None or not bool(model.stages[0].scale.ne(1).any())
+    is_new = model is None or not _is_trained(model.stages[0])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         new = MeshDenoiser(hidden_channels=settings.hidden_channels)
@@ -96,8 +96,13 @@ def _restore(model: MeshDenoiser, snapshot: str | os.PathLike[str] | None) -> in
     if saved.settings != model.settings:
         raise ValueError(f"Expected a snapshot of the same model (got '{snapshot}')")
     model.load_state_dict(saved.state_dict())
-    stages: Any = (*model.stages, *model.point_stages)
-    return next((i for i, each in enumerate(stages) if not each.scale.ne(1).any()), len(stages))
+    stages: Any = [*model.stages, *model.point_stages]
+    return next((i for i, each in enumerate(stages) if not _is_trained(each)), len(stages))
+
+
+def _is_trained(stage: Any) -> bool:
+    """Return whether the inputs of a stage are standardized, which training does first."""
+    return bool(stage.scale.ne(1).any())
 
 
 def evaluate_denoiser(model: MeshDenoiser, pairs: Sequence[Data]) -> list[float]:

@@ -21,6 +21,8 @@ UNFOLDING_RATE = 0.3
 MEASURED_STEPS = 8
 CORRELATION = (0.0, 0.25)
 MOST_MOMENTUM = 0.8
+# In coarser meshes displacements correlate without noise.
+FEWEST_VERTICES = 1000
 
 
 class VertexUpdate:
@@ -66,7 +68,7 @@ class VertexUpdate:
             shift = self.triangle_mean(height * normal) - (matrix @ pos.unsqueeze(2)).squeeze(2)
             last = shift + momentum * last
             pos = pos + last
-            if step + 1 == MEASURED_STEPS:
+            if step + 1 == MEASURED_STEPS and len(pos) >= FEWEST_VERTICES:
                 low, high = CORRELATION
                 share = (self.correlation(pos - start) - low) / (high - low)
                 momentum = MOST_MOMENTUM * min(max(share, 0.0), 1.0)

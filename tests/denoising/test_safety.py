@@ -9,7 +9,8 @@ def limited(pos, face, moved, fraction=None):
     elements = TriangleElements(pos, face)
     fraction = torch.ones(elements.num_parts) if fraction is None else fraction
     estimate = face_geometry(pos, face)[0]
-    return elements, limit_displacement(elements, pos, moved, estimate, fraction)
+    noise = torch.full_like(fraction, 10.0)
+    return elements, limit_displacement(elements, pos, moved, estimate, fraction, noise)
 
 
 def test_no_face_is_turned_over(icosphere):
