@@ -1,12 +1,15 @@
-"""Dense smooth surfaces for training the denoiser, made from coarse meshes.
+"""Surfaces for training the denoiser, made from other meshes.
 
 Loop subdivision gives the sampling density of scans; quadric decimation then gives irregular
-triangles that follow the curvature.
+triangles that follow the curvature. Others are coarse, have weak creases, or relief.
 """
 
 import numpy as np
+import torch
+from torch_geometric.data import Data
 
 from permutogeo.data import from_mesh, to_mesh
+from permutogeo.data.geometry import mesh_edges, vertex_normals
 from permutogeo.data.open3d_loader import load_open3d
 
 o3d = load_open3d()
@@ -45,3 +48,48 @@ def _subdivide(part, times):
 
 def _data(found):
     return from_mesh(np.asarray(found.vertices), np.asarray(found.triangles))
+
+
+def coarse(mesh, count, rng):
+    """Return the mesh with 300 to 1500 triangles, which follow its features."""
+    found = to_mesh(mesh, kind="open3d")
+    found = found.simplify_quadric_decimation(int(rng.integers(300, 1500)))
+    found.remove_degenerate_triangles()
+    found.remove_unreferenced_vertices()
+    return _data(found)
+
+
+def creased(mesh, count, rng):
+    """Return the mesh bent along a few planes, by angles of up to 25 degrees.
+
+    Vertices near a plane are moved onto it, so that edges follow the crease.
+    """
+    pos = mesh.pos.double()
+    start, end = mesh_edges(mesh.face)
+    edge = float((pos[start] - pos[end]).norm(dim=1).mean())
+    for _ in range(int(rng.integers(2, 7))):
+        across, along = (torch.from_numpy(v) for v in np.linalg.qr(rng.normal(size=(3, 3)))[0][:2])
+        height = pos @ across
+        height = height - height.quantile(float(rng.uniform(0.1, 0.9))) if len(pos) > 1 else height
+        near = height.abs() < 0.4 * edge
+        pos = pos - (height * near).unsqueeze(1) * across
+        height = torch.where(near, 0.0, height)
+        slope = np.tan(np.radians(rng.uniform(5, 25))) * rng.choice([-1, 1])
+        pos = pos + slope * height.clamp(min=0).unsqueeze(1) * along
+    return Data(pos=pos.float(), face=mesh.face)
+
+
+def detailed(mesh, count, rng):
+    """Return the mesh with relief: a sum of waves along its normals, a few edges long."""
+    pos = mesh.pos.double()
+    start, end = mesh_edges(mesh.face)
+    edge = float((pos[start] - pos[end]).norm(dim=1).mean())
+    total = torch.zeros(len(pos), dtype=torch.float64)
+    for _ in range(12):
+        length = edge * float(np.exp(rng.uniform(np.log(5), np.log(25))))
+        direction = torch.from_numpy(rng.normal(size=3))
+        phase = pos @ (direction / direction.norm()) * (2 * np.pi / length)
+        total += 0.02 * length * float(rng.normal()) * torch.sin(phase + rng.uniform(0, 2 * np.pi))
+    where = torch.sigmoid(4 * torch.sin(pos @ torch.from_numpy(rng.normal(size=3)) / (20 * edge)))
+    moved = pos + (where * total).unsqueeze(1) * vertex_normals(pos, mesh.face)
+    return Data(pos=moved.float(), face=mesh.face)

@@ -2,25 +2,34 @@
 
     PERMUTOGEO_DATA=/path/to/data python examples/train_denoiser.py --output runs/train_denoiser
 
-Trains on generated sharp shapes, bodies, the open meshes in the public domain or under CC BY, and
-dense smooth surfaces made from these, with noise of several kinds and levels; tests on held-out
-shapes. Writes ``mesh_denoiser.safetensors``, to be loaded by
-``MeshDenoiser.from_pretrained(path)``, and ``results.json``. Without PERMUTOGEO_DATA the open
-meshes are left out. docs/results.md has the figures of the shipped weights.
+Trains the networks of meshes on generated sharp shapes, bodies, the open meshes in the public
+domain or under CC BY, and surfaces made from these: dense, irregular, coarse, with weak creases,
+with relief, and seen by a simulated range camera; with noise of many kinds and levels. Tests on
+held-out shapes. Writes ``mesh_denoiser.safetensors`` after each stage, to be loaded by
+``MeshDenoiser.from_pretrained(path)``, and ``results.json``; if the file exists, continues after
+its last stage. Networks of point clouds are those of the shipped weights. Without PERMUTOGEO_DATA
+the open meshes are left out. docs/denoising.md has the figures of the shipped weights.
 """
 
 import argparse
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from _surfaces import dense, uneven
+from _surfaces import coarse, creased, dense, detailed, uneven
 from torch_geometric.data import Data
 
 from permutogeo.datasets import Bodies, OpenMeshes, SharpShapes
-from permutogeo.denoising import TrainingSettings, evaluate_denoiser, train_denoiser
+from permutogeo.datasets.synthetic.range_camera import range_scan
+from permutogeo.denoising import (
+    MeshDenoiser,
+    TrainingSettings,
+    evaluate_denoiser,
+    train_denoiser,
+)
 from permutogeo.transforms import NormalNoise
 
 # Open meshes that are tested, not trained on.
@@ -30,6 +39,16 @@ HELD_OUT = (
     "skull_low_resolution",
     "demosthenes_low_res",
     "spot",
+)
+
+# Lattices of each stage: bandwidths of (positions in edge lengths, normals). The bandwidths of
+# normals shrink as the noise does.
+WIDE = ((0.7, None), (1.5, None), (3.0, None), (5.0, None), (9.0, None))
+BANDWIDTHS = (
+    (*WIDE, (1.0, 0.5), (2.0, 0.35), (2.0, 0.7), (4.0, 0.5), (8.0, 0.5)),
+    (*WIDE, (1.0, 0.3), (1.5, 0.6), (2.5, 0.3), (5.0, 0.3), (8.0, 0.4)),
+    (*WIDE, (1.0, 0.25), (1.5, 0.5), (2.5, 0.2), (5.0, 0.25), (8.0, 0.3)),
+    (*WIDE, (1.0, 0.25), (1.5, 0.4), (2.5, 0.15), (5.0, 0.2), (8.0, 0.25)),
 )
 
 
@@ -47,9 +66,17 @@ def organic(quick):
     return train, [mesh for mesh in meshes if mesh.name in HELD_OUT]
 
 
-def smooth(meshes, count, rng):
-    """Return a dense and an irregular surface for each mesh."""
-    return [make(mesh, count, rng) for mesh in meshes for make in (dense, uneven)]
+def variants(meshes, count, rng, quick):
+    """Return surfaces made from each mesh, in turn: two of all, one kind of the others."""
+    made = []
+    for index, mesh in enumerate(meshes):
+        made += [dense(mesh, count, rng), uneven(mesh, count, rng)]
+        other = (coarse, creased, detailed)[index % 3](made[-1] if index % 2 else mesh, count, rng)
+        made.append(other)
+        if not quick:
+            scanned = (mesh, made[-3], other)[index % 3]
+            made.append(range_scan(scanned, count, rng))
+    return made
 
 
 def noisy(mesh, std, name):
@@ -62,11 +89,13 @@ def collect(args, size, count):
     """Return meshes to train on and noisy meshes to test on."""
     train, test = organic(args.quick)
     sharp = SharpShapes(args.shapes + max(1, args.shapes // 8), num_faces=size, seed=args.seed)
+    small = SharpShapes(max(1, args.shapes // 3), num_faces=(500, 2000), seed=args.seed + 1)
     bodies = list(Bodies(num_bodies=args.bodies, seed=args.seed))
     rng = np.random.default_rng(args.seed)
-    coarse = [*{mesh.name: mesh for mesh in train}.values(), *bodies[::2]]
-    coarse = coarse[:1] if args.quick else [*coarse, *sharp[: args.shapes : 6]]
-    train = [*train, *sharp[: args.shapes], *bodies, *smooth(coarse, count, rng)]
+    bases = [*{mesh.name: mesh for mesh in train}.values(), *bodies[::2]]
+    bases = bases[:1] if args.quick else [*bases, *sharp[: args.shapes : 2]]
+    train = [*train, *sharp[: args.shapes], *small, *bodies]
+    train = [*train, *variants(bases, count, rng, args.quick)]
     pairs = [noisy(mesh, 0.2, mesh.name) for mesh in test]
     pairs += [noisy(uneven(mesh, count, rng), 0.2, f"{mesh.name}, uneven") for mesh in test]
     for std in (0.3,) if args.quick else (0.3, 0.6):
@@ -74,33 +103,76 @@ def collect(args, size, count):
     return train, pairs
 
 
+def new_model(bandwidths, seed):
+    """Return a model with new networks of meshes and the shipped networks of point clouds."""
+    shipped = MeshDenoiser.from_pretrained()
+    torch.manual_seed(seed)
+    model = MeshDenoiser(
+        bandwidths,
+        hidden_channels=96,
+        local_noise=True,
+        point_bandwidths=[stage.bandwidths for stage in shipped.point_stages],
+        point_hidden_channels=shipped.point_hidden_channels,
+    )
+    model.point_stages.load_state_dict(shipped.point_stages.state_dict())
+    return model
+
+
+def combined(trained):
+    """Return the shipped model with the trained networks for noise of scanners."""
+    shipped = MeshDenoiser.from_pretrained()
+    settings = {
+        **shipped.settings,
+        "scan_bandwidths": [stage.bandwidths for stage in trained.stages],
+        "scan_hidden_channels": trained.hidden_channels,
+    }
+    model = MeshDenoiser(**settings)
+    model.stages.load_state_dict(shipped.stages.state_dict())
+    model.point_stages.load_state_dict(shipped.point_stages.state_dict())
+    model.scan_stages.load_state_dict(trained.stages.state_dict())
+    return model.eval()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("runs/train_denoiser"))
     parser.add_argument("--shapes", type=int, default=48, help="sharp shapes to generate")
-    parser.add_argument("--bodies", type=int, default=6)
+    parser.add_argument("--bodies", type=int, default=8)
     parser.add_argument("--copies", type=int, default=2, help="noisy versions of each mesh")
-    parser.add_argument("--steps", type=int, default=1500, help="optimizer steps per stage")
+    parser.add_argument("--steps", type=int, default=2000, help="optimizer steps per stage")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="few small meshes, few steps")
     args = parser.parse_args()
-    size = (3000, 8000)
-    settings = TrainingSettings(steps=args.steps, copies=args.copies, seed=args.seed)
+    size, bandwidths = (2500, 6000), BANDWIDTHS
+    settings = TrainingSettings(
+        steps=args.steps,
+        copies=args.copies,
+        faces=4000,
+        samples=1300,
+        scans=0.3,
+        clean=0.05,
+        stretch=2.0,
+        clouds=False,
+        seed=args.seed,
+    )
     if args.quick:
-        args.shapes, args.bodies, size = 1, 1, (500, 600)
-        settings = TrainingSettings(steps=30, copies=1, batch_size=512, faces=1000, seed=args.seed)
+        args.shapes, args.bodies, size, bandwidths = 1, 1, (500, 600), BANDWIDTHS[:2]
+        quick = {"steps": 30, "copies": 1, "batch_size": 512, "faces": 1000}
+        settings = replace(settings, **quick)
 
     start = time.perf_counter()
     train, pairs = collect(args, size, settings.faces)
     print(f"{len(train)} meshes to train on, {len(pairs)} pairs to test on")
 
-    model = train_denoiser(train, settings=settings)
+    args.output.mkdir(parents=True, exist_ok=True)
+    path = args.output / "mesh_denoiser.safetensors"
+    model = train_denoiser(train, new_model(bandwidths, args.seed), settings, snapshot=path)
+    model = combined(model)
     seconds = time.perf_counter() - start
     angles = evaluate_denoiser(model, pairs)
     for pair, angle in zip(pairs, angles, strict=True):
         print(f"{pair.name:36} {angle:6.2f} degrees")
-    args.output.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(args.output / "mesh_denoiser.safetensors")
+    model.save_pretrained(args.output / "combined.safetensors")
     record = {
         "arguments": {name: str(value) for name, value in vars(args).items()},
         "angles": {pair.name: angle for pair, angle in zip(pairs, angles, strict=True)},

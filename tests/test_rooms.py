@@ -57,7 +57,8 @@ DOORS = {
     "denoising": "cascade cloud_error surface_sampling triangles",
     "compat": "pydensecrf spconv",
     "testing": "reference",
-    "benchmarks": "timing workloads",
+    "benchmarks": "denoising_set timing workloads",
+    "datasets": "synthetic",
 }
 # Rooms that may call Warp through the bridge; all others see ops and lattices.
 ABOVE_WARP = {"runtime", "ops", "cli", "benchmarks"}

@@ -1,5 +1,6 @@
 """``permutogeo bench``: benchmarks against other libraries."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,17 @@ def bench(
         typer.Argument(metavar="NAME", help="Benchmarks to run; by default all."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, as a check.")] = False,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            "--set",
+            help="With 'denoising': a folder with the folders 'clean' (or 'original') and 'noisy'; "
+            "noisy files are named after clean ones (block_n2.obj, block.obj).",
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the results of --set.")
+    ] = Path("denoising-results"),
 ) -> None:
     """Time permutogeo beside other libraries.
 
@@ -20,6 +32,10 @@ def bench(
     distributed, operators, denoising, clouds, pictures, spconv, tiles, seams, steps, gpu,
     occupancy, roofline. Libraries that are not installed are left out; install them with: pip
     install 'permutogeo[bench]'
+
+    With --set, 'denoising' compares ours with Open3D, trimesh, meshlib and meshsdfilter-tools
+    (those that are installed) on a folder of clean and noisy meshes, and writes a table, a page
+    and pictures.
     """
     from permutogeo.benchmarks import BENCHMARKS, run
 
@@ -29,6 +45,16 @@ def bench(
             f"Expected some of {', '.join(BENCHMARKS)} (got {', '.join(unknown)})",
             param_hint="NAMES",
         )
+    if pairs is not None:
+        if names != ["denoising"]:
+            raise typer.BadParameter(
+                f"Expected the benchmark 'denoising' with --set (got {', '.join(names or ['all'])})"
+            )
+        with report_errors():
+            from permutogeo.benchmarks.denoising_set import run_set
+
+            run_set(pairs, output, quick)
+        return
     chosen = names or list(BENCHMARKS)
     left_out = []
     with report_errors():

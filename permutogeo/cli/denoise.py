@@ -61,7 +61,8 @@ MethodOption = Annotated[
     Method,
     typer.Option(
         help="learned: cascade of learned normal filters; gaussian: Gaussian filter of "
-        "displacements over intrinsic coordinates; smooth: smoothing of normals."
+        "displacements over intrinsic coordinates (positions nearer than those of smooth, normals "
+        "alike); smooth: smoothing of normals. Only learned leaves clean meshes alone."
     ),
 ]
 Strength = Annotated[
@@ -73,7 +74,7 @@ Strength = Annotated[
 ]
 Iterations = Annotated[
     int | None,
-    typer.Option(help="Number of learned stages (default 3) or smoothing steps (default 10)."),
+    typer.Option(help="Number of learned stages (default: all) or smoothing steps (default 10)."),
 ]
 Weights = Annotated[
     str,
@@ -93,7 +94,12 @@ GroundTruth = Annotated[
     Path | None, typer.Option(help="Clean mesh or cloud to measure errors against.")
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object a file instead of a line.")
+    bool,
+    typer.Option(
+        "--json",
+        help="Print one JSON object per file: noise estimate, displacement, parts left alone and "
+        "why, seconds, errors.",
+    ),
 ]
 Memory = Annotated[
     str | None,
@@ -139,8 +145,10 @@ def denoise(
     """Remove noise from meshes and point clouds.
 
     Colors, texture coordinates, materials and other attributes are kept. Damaged meshes are
-    repaired, with a warning. Inputs are never changed, and a failed run leaves existing outputs in
-    place. The exit code is 0 if all files were denoised, otherwise 1.
+    repaired, with a warning. One line per file says how much noise was estimated, how far vertices
+    moved, and which parts were left alone since no noise can be told from their shape.
+    Inputs are never changed, and a failed run leaves existing outputs in place. The exit code is 0
+    if all files were denoised, otherwise 1.
 
     Examples:
 

@@ -23,6 +23,7 @@ from permutogeo.cli.options import check_device
 from permutogeo.cli.paths import DenoiseJob, make_folders
 from permutogeo.denoising import (
     CloudReport,
+    DenoiseReport,
     MeshDenoiser,
     denoise,
     normal_angle,
@@ -54,9 +55,9 @@ class DenoiseOptions:
 
     def denoise(
         self, data: Data, on_progress: Callable[[float], None]
-    ) -> tuple[Data, CloudReport | None]:
-        """Return the denoised data on the CPU, and what was found in a cloud."""
-        reports: list[CloudReport] = []
+    ) -> tuple[Data, DenoiseReport | CloudReport]:
+        """Return the denoised data on the CPU, and what was found and done."""
+        reports: list[DenoiseReport | CloudReport] = []
         result = denoise(
             copy.copy(data).to(self.device),
             self.method,
@@ -66,7 +67,7 @@ class DenoiseOptions:
             on_progress=on_progress,
             on_report=reports.append,
         ).cpu()
-        return result, reports[0] if reports else None
+        return result, reports[0]
 
     def as_table(self) -> dict[str, object]:
         """Return the options for the report."""
@@ -115,22 +116,28 @@ def run_job(
         note(f"Warning: '{job.target}': {kind} files do not hold {', '.join(lost)}")
     start = time.perf_counter()
     if label is None:
-        result, found = options.denoise(noisy, lambda _: None)
+        result, done = options.denoise(noisy, lambda _: None)
     else:
         with progress_bar(label) as on_progress:
-            result, found = options.denoise(noisy, on_progress)
+            result, done = options.denoise(noisy, on_progress)
     seconds = time.perf_counter() - start
     make_folders(job.outputs)
     write_geometry(result, job.target, job.source)
     if job.report is not None:
         about = {**options.as_table(), "seconds": round(seconds, 1), "repairs": repairs}
+        about["found and done"] = str(done)
         write_report(job, noisy, result, truth, about, up)
-    facts: dict[str, Any] = {"input": str(job.source), "output": str(job.target)}
-    facts |= {"size": describe_size(result), "seconds": round(seconds, 3)}
-    facts |= {"report": None if job.report is None else str(job.report)}
-    if found is not None:
-        facts |= found.as_table() | {"summary": str(found)}
-    return facts | {"errors": gain(noisy, result, truth)}
+    return {
+        "input": str(job.source),
+        "output": str(job.target),
+        "report": None if job.report is None else str(job.report),
+        "size": describe_size(result),
+        "seconds": round(seconds, 3),
+        **done.as_dict(),
+        "summary": str(done),
+        "repairs": repairs,
+        "errors": gain(noisy, result, truth),
+    }
 
 
 def describe(facts: dict[str, Any]) -> str:
@@ -144,7 +151,7 @@ def describe(facts: dict[str, Any]) -> str:
 
 
 def gain(noisy: Data, result: Data, truth: Data | None) -> dict[str, tuple[float, float]]:
-    """Return the errors before and after, by name."""
+    """Return each error before and after; none without the truth."""
     if truth is None:
         return {}
     one_by_one = is_comparable(noisy, truth) and is_comparable(result, truth)

@@ -3,10 +3,11 @@
 :func:`denoise` is the function behind ``permutogeo denoise``; :class:`MeshDenoiser` is its learned
 filter, and :func:`train_denoiser` trains one. In reading order: ``methods`` (the public function),
 ``mesh_denoiser`` (the model), ``cascade`` (the surface between stages), ``normal_filter`` (one
-stage), ``triangles``, ``points`` and ``vertex_update`` (geometry of meshes and clouds),
-``training``, ``training_surfaces`` and ``noise`` (training), ``mesh_error`` (evaluation). Clouds
-have a denoiser of their own: ``cloud_denoiser`` (the model), ``cloud_noise`` (noise estimate and
-outliers), ``cloud_stage`` (one stage), ``local_fits`` (planes and quadrics), ``cloud_training`` and
+stage), ``triangles``, ``points``, ``scales`` and ``vertex_update`` (geometry of meshes and clouds),
+``noise_estimate`` and ``safety`` (what is left alone, and limits), ``report``, ``training``,
+``training_surfaces`` and ``noise`` (training), ``mesh_error`` (evaluation). Clouds have a denoiser
+of their own: ``cloud_denoiser`` (the model), ``cloud_noise`` (noise estimate and outliers),
+``cloud_stage`` (one stage), ``local_fits`` (planes and quadrics), ``cloud_training`` and
 ``surface_sampling`` (training), ``cloud_error`` (evaluation).
 
 >>> import torch
@@ -28,6 +29,7 @@ from permutogeo.denoising.mesh_error import (
     vertex_rmse,
 )
 from permutogeo.denoising.methods import METHODS, denoise
+from permutogeo.denoising.report import DenoiseReport
 from permutogeo.denoising.training import FINE_TUNING, evaluate_denoiser, train_denoiser
 from permutogeo.denoising.training_surfaces import TrainingSettings
 
@@ -37,6 +39,7 @@ __all__ = [
     "CloudDenoiser",
     "CloudReport",
     "CloudTrainingSettings",
+    "DenoiseReport",
     "MeshDenoiser",
     "TrainingSettings",
     "chamfer_distance",

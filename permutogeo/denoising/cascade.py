@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from permutogeo.denoising.normal_filter import Surface
+from permutogeo.lattice import Lattice
 
 # Numbers of Taubin smoothing steps whose normals are candidates of every stage.
 SMOOTHING = (3, 12, 50)
@@ -17,6 +18,10 @@ SMOOTHING = (3, 12, 50)
 STEPS = 12
 # Unit of the noise levels (radians or edge lengths), and their lower bound.
 NOISE_UNIT, LEAST_NOISE = 0.35, 0.002
+# Bandwidth in edge lengths of the window in which local noise cues are averaged, and their number:
+# the movement under each amount of smoothing, and the angle to the smoothest normals.
+CUE_BANDWIDTH = 3.0
+NUM_CUES = len(SMOOTHING) + 1
 
 
 class Elements(Protocol):
@@ -59,6 +64,7 @@ def initial_surface(elements: Elements, pos: Tensor) -> Surface:
         smoothed.append(elements.smooth(smoothed[-1], steps - before))
     normal, center, area = elements.geometry(smoothed[0])
     displacement = ((center - input_center) * normal).sum(dim=1).abs()
+    geometry = [(normal, center), *(elements.geometry(each)[:2] for each in smoothed[1:])]
     return Surface(
         center=center,
         normal=normal,
@@ -67,13 +73,12 @@ def initial_surface(elements: Elements, pos: Tensor) -> Surface:
         input_normal=input_normal,
         input_center=input_center,
         input_area=_relative(input_area),
-        smoothed_normals=torch.stack(
-            [normal, *(elements.geometry(each)[0] for each in smoothed[1:])], 1
-        ),
+        smoothed_normals=torch.stack([each for each, _ in geometry], 1),
         estimate=normal,
         log_noise=torch.stack(
             [estimate_noise(input_normal, elements.neighbors()), _log_median(displacement)]
         ),
+        local_noise=_local_noise(input_normal, input_center, geometry),
     )
 
 
@@ -95,6 +100,25 @@ def estimate_noise(normal: Tensor, pairs: Tensor) -> Tensor:
     """Return the logarithm of the median angle between normals of adjacent elements."""
     chord = torch.linalg.vector_norm(normal[pairs[0]] - normal[pairs[1]], dim=1)
     return _log_median(2 * torch.asin((chord / 2).clamp(max=1)))
+
+
+def _local_noise(
+    input_normal: Tensor, input_center: Tensor, smoothed: list[tuple[Tensor, Tensor]]
+) -> Tensor:
+    """Return the logarithms of noise cues averaged around each element, ``[N, NUM_CUES]``.
+
+    Noise that is correlated between neighbors moves little under a few smoothing steps and more
+    under many, unlike independent noise.
+    """
+    moved = [((center - input_center) * normal).sum(dim=1) for normal, center in smoothed]
+    chord = torch.linalg.vector_norm(input_normal - smoothed[-1][0], dim=1)
+    squares = torch.stack([*moved, chord], 1).square()
+    lattice = Lattice.build(smoothed[0][1] / CUE_BANDWIDTH)
+    total = lattice.slice(
+        lattice.blur(lattice.splat(torch.cat([squares, torch.ones_like(squares[:, :1])], 1)))
+    )
+    mean = total[:, :-1] / total[:, -1:].clamp(min=1e-12)
+    return (mean.sqrt().clamp(min=LEAST_NOISE) / NOISE_UNIT).log()
 
 
 def _log_median(values: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ class CloudReport:
     moved: float = 0.0
     action: str = "denoised"
 
-    def as_table(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Return the fields by name."""
         return asdict(self)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -14,13 +15,26 @@ from torch_geometric.data import Data
 from permutogeo.checks import check_finite, check_parameters
 from permutogeo.data.geometry import update_normals
 from permutogeo.data.require import require_mesh, require_pos, require_single
-from permutogeo.denoising.cascade import SMOOTHING, Elements, initial_surface, update_surface
-from permutogeo.denoising.normal_filter import NormalStage
+from permutogeo.denoising.cascade import (
+    NUM_CUES,
+    SMOOTHING,
+    STEPS,
+    Elements,
+    initial_surface,
+    update_surface,
+)
+from permutogeo.denoising.noise_estimate import roughness
+from permutogeo.denoising.normal_filter import NormalStage, Surface
 from permutogeo.denoising.points import PointElements
+from permutogeo.denoising.report import DenoiseReport
+from permutogeo.denoising.safety import judge, summarize
+from permutogeo.denoising.scales import bands, canonical_frame
 from permutogeo.denoising.triangles import TriangleElements
+from permutogeo.denoising.vertex_update import FEWEST_VERTICES
 from permutogeo.weights.pretrained import Pretrained
 
 Bandwidths = Sequence[tuple[float, float | None]]
+OnReport = Callable[[DenoiseReport], None]
 
 # Lattices of each stage: bandwidths of (positions in edge lengths, normals). The bandwidths of
 # normals shrink as the noise does.
@@ -30,6 +44,10 @@ BANDWIDTHS: tuple[Bandwidths, ...] = (
     (*WIDE, (1.0, 0.3), (1.5, 0.6), (2.5, 0.3), (5.0, 0.3)),
     (*WIDE, (1.0, 0.25), (1.5, 0.5), (2.5, 0.2), (5.0, 0.25)),
 )
+# Correlation of displacements between neighbors from which noise counts as that of a scanner.
+# Independent noise of 0.1 edge lengths or more gave at most -0.02, correlated noise 0.04 or more.
+# Displacements that independent noise explains are at most this factor of its estimate.
+SCAN_CORRELATION, SCAN_FACTOR = 0.035, 1.25
 
 
 class MeshDenoiser(Pretrained):
@@ -51,6 +69,13 @@ class MeshDenoiser(Pretrained):
         bandwidths: Lattices of each stage: pairs of the bandwidths of positions, in edge lengths,
             and of unit normals, or ``None`` for positions alone.
         hidden_channels: Width of the networks.
+        local_noise: Whether the networks of meshes are given noise cues of the neighborhood of
+            each face beside those of the whole mesh.
+        point_bandwidths: Lattices of each stage for clouds; by default those of meshes.
+        point_hidden_channels: Width of the networks of clouds; by default that of meshes.
+        scan_bandwidths: Lattices of each stage for meshes whose noise is correlated between
+            neighbors, as that of scanners; by default these are denoised as other meshes.
+        scan_hidden_channels: Width of their networks; by default that of meshes.
 
     Shapes:
         - ``data.pos``: :math:`(V, 3)`, ``data.face``: :math:`(3, F)` int64, absent for a cloud
@@ -67,30 +92,53 @@ class MeshDenoiser(Pretrained):
 
     pretrained: ClassVar = {"default": "mesh_denoiser"}
 
-    def __init__(self, bandwidths: Sequence[Bandwidths] = BANDWIDTHS, hidden_channels: int = 80):
+    def __init__(
+        self,
+        bandwidths: Sequence[Bandwidths] = BANDWIDTHS,
+        hidden_channels: int = 80,
+        local_noise: bool = False,
+        point_bandwidths: Sequence[Bandwidths] | None = None,
+        point_hidden_channels: int | None = None,
+        scan_bandwidths: Sequence[Bandwidths] = (),
+        scan_hidden_channels: int | None = None,
+    ):
         super().__init__()
-        if len(bandwidths) == 0 or any(len(stage) < 2 for stage in bandwidths):
-            sizes = [len(stage) for stage in bandwidths]
-            raise ValueError(
-                f"MeshDenoiser: Expected stages of at least two lattices (got {sizes})"
-            )
         self.hidden_channels = hidden_channels
-        self.stages = _stages(bandwidths, hidden_channels)
-        self.point_stages = _stages(bandwidths, hidden_channels)
+        self.local_noise = local_noise
+        self.point_hidden_channels = point_hidden_channels or hidden_channels
+        self.stages = _stages(bandwidths, hidden_channels, NUM_CUES if local_noise else 0)
+        self.point_stages = _stages(point_bandwidths or bandwidths, self.point_hidden_channels)
+        self.scan_hidden_channels = scan_hidden_channels or hidden_channels
+        self.scan_stages = torch.nn.ModuleList()
+        if scan_bandwidths:
+            self.scan_stages = _stages(scan_bandwidths, self.scan_hidden_channels, NUM_CUES)
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of the constructor that gave this model."""
-        bandwidths = [stage.bandwidths for stage in self.stages]
-        return {"bandwidths": bandwidths, "hidden_channels": self.hidden_channels}
+        return {
+            "bandwidths": [stage.bandwidths for stage in self.stages],
+            "hidden_channels": self.hidden_channels,
+            "local_noise": self.local_noise,
+            "point_bandwidths": [stage.bandwidths for stage in self.point_stages],
+            "point_hidden_channels": self.point_hidden_channels,
+            "scan_bandwidths": [stage.bandwidths for stage in self.scan_stages],
+            "scan_hidden_channels": self.scan_hidden_channels,
+        }
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
-        for stage in [*self.stages, *self.point_stages]:
+        for stage in [*self.stages, *self.point_stages, *self.scan_stages]:
             stage.reset_parameters()
 
     @torch.no_grad()
-    def forward(self, data: Data, strength: float = 1.0, iterations: int | None = None) -> Data:
+    def forward(
+        self,
+        data: Data,
+        strength: float = 1.0,
+        iterations: int | None = None,
+        on_report: OnReport | None = None,
+    ) -> Data:
         """Return a denoised copy.
 
         Args:
@@ -99,45 +147,123 @@ class MeshDenoiser(Pretrained):
             strength: Below 1, the fraction of the displacement that is applied; above 1, the
                 factor by which filters are wider.
             iterations: Number of stages; the last stage is repeated beyond their number.
+            on_report: Called with a summary of what was found and done.
         """
         count = self._check(data, strength, iterations)
         result = copy.copy(data)
         result.pos = data["pos"].clone()
+        report = DenoiseReport("learned", None, 0.0, 0.0)
         if data["pos"].numel() and count and strength > 0:
-            self._denoise(result, strength, count)
+            is_mesh = data.get("face") is not None
+            report = (self._denoise_mesh if is_mesh else self._denoise_cloud)(
+                result, strength, count
+            )
         if data.get("face") is not None:
             update_normals(result)
+        if on_report is not None:
+            on_report(report)
         return result
 
-    def _denoise(self, data: Data, strength: float, count: int) -> None:
-        """Replace the positions of ``data``, and the normals of a cloud that has them."""
+    def _denoise_cloud(self, data: Data, strength: float, count: int) -> DenoiseReport:
+        """Replace the positions of ``data``, and its normals if it has them."""
         pos: Tensor = data["pos"]
         local = pos.double() - pos.double().mean(dim=0)
-        face, known = data.get("face"), data.get("normal")
-        elements: Elements
-        elements = PointElements(local, known) if face is None else TriangleElements(local, face)
+        known = data.get("normal")
+        elements = PointElements(local, known)
         if elements.spacing == 0.0:
-            return
+            return DenoiseReport("learned", None, 0.0, 0.0)
         # A longer unit of length widens all filters by the same factor.
         unit = elements.spacing * max(strength, 1.0)
         scaled = (local / unit).float()
         moved, normal = self.cascade(elements, scaled, count)
-        data.pos = pos + ((moved - scaled).double() * (unit * min(strength, 1.0))).to(pos.dtype)
-        if face is None and known is not None:
+        step = (moved - scaled).double() * (unit * min(strength, 1.0))
+        data.pos = pos + step.to(pos.dtype)
+        if known is not None:
             data.normal = normal.to(known.dtype)
+        return summarize("learned", step / elements.spacing)
 
-    def cascade(self, elements: Elements, pos: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    def _denoise_mesh(self, data: Data, strength: float, count: int) -> DenoiseReport:
+        """Replace the positions of ``data`` within the limits of ``safety``."""
+        pos, face = data["pos"], data["face"]
+        local = pos.double() - pos.double().mean(dim=0)
+        if face.numel() == 0:
+            return DenoiseReport("learned", None, 0.0, 0.0)
+        frame = canonical_frame(local, face)
+        local = local @ frame
+        elements = TriangleElements(local, face)
+        if elements.spacing == 0.0:
+            return DenoiseReport("learned", None, 0.0, 0.0)
+        scaled = (local / elements.spacing).float()
+        estimate = self._normals(elements, scaled, max(strength, 1.0), count)
+        moved = elements.fit(scaled, estimate, elements.steps)
+        moved, judged = judge(elements, scaled, moved, estimate)
+        step = (moved - scaled).double() * min(strength, 1.0)
+        data.pos = pos + ((step * elements.spacing) @ frame.t()).to(pos.dtype)
+        return summarize("learned", step, judged)
+
+    def _normals(self, elements: TriangleElements, pos: Tensor, width: float, count: int) -> Tensor:
+        """Return the estimated normals ``[F, 3]``, in units of the local edge length.
+
+        Args:
+            elements: The triangles.
+            pos: Positions ``[V, 3]`` in units of the spacing.
+            width: Factor by which filters are wider.
+            count: Number of stages.
+        """
+        total = torch.zeros(elements.face.size(1), 3, device=pos.device)
+        for band in bands(elements, pos):
+            part = pos[band.vertex] / (band.length * width)
+            normal = self.cascade(TriangleElements(part, band.face), part, count, fit=False)[1]
+            total.index_add_(0, band.index, band.weight.unsqueeze(1) * normal)
+        if not bool(total.any()):
+            return self.cascade(elements, pos / width, count, fit=False)[1]
+        return torch.nn.functional.normalize(total, dim=1)
+
+    def cascade(
+        self, elements: Elements, pos: Tensor, count: int, fit: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Run ``count`` stages on positions ``[V, 3]`` in units of the spacing.
+
+        Args:
+            elements: The triangles or points.
+            pos: Noisy positions.
+            count: Number of stages.
+            fit: Whether positions are fitted to the normals at the end.
 
         Returns:
             Denoised positions ``[V, 3]`` and the estimated normals ``[N, 3]`` of the elements.
         """
-        stages = self.point_stages if isinstance(elements, PointElements) else self.stages
         surface = initial_surface(elements, pos)
+        stages = self.point_stages
+        if isinstance(elements, TriangleElements):
+            stages = self._mesh_stages(elements, pos, surface)
         for index in range(count):
             stage = stages[min(index, len(stages) - 1)]
-            surface = update_surface(elements, pos, surface, stage(surface))
-        return elements.fit(pos, surface.estimate, elements.steps), surface.estimate
+            estimate = stage(surface)
+            if index + 1 == count:
+                surface = replace(surface, estimate=estimate)
+            else:
+                surface = update_surface(elements, pos, surface, estimate)
+        moved = elements.fit(pos, surface.estimate, elements.steps) if fit else pos
+        return moved, surface.estimate
+
+    def _mesh_stages(
+        self, elements: TriangleElements, pos: Tensor, surface: Surface
+    ) -> torch.nn.ModuleList:
+        """Return the stages for independent noise, or those for noise of scanners.
+
+        The displacements by which the first stage for scanners removes the noise tell: they
+        correlate between neighbors if the noise does, and are larger than the estimate of
+        independent noise.
+        """
+        if len(self.scan_stages) == 0 or len(pos) < FEWEST_VERTICES:
+            return self.stages
+        step = elements.fit(pos, self.scan_stages[0](surface), STEPS) - pos
+        part = elements.part[elements.face[0]]
+        noise = float(roughness(elements, pos).noise[part].mean())
+        is_larger = float(step.square().sum(dim=1).mean().sqrt()) > SCAN_FACTOR * noise
+        is_correlated = elements.update.correlation(step) > SCAN_CORRELATION
+        return self.scan_stages if is_larger and is_correlated else self.stages
 
     def _check(self, data: Data, strength: float, iterations: int | None) -> int:
         """Raise unless the input and the options are valid; return the number of stages."""
@@ -159,7 +285,12 @@ class MeshDenoiser(Pretrained):
         return f"{type(self).__name__}(lattices={sizes}, hidden_channels={self.hidden_channels})"
 
 
-def _stages(bandwidths: Sequence[Bandwidths], hidden_channels: int) -> torch.nn.ModuleList:
+def _stages(
+    bandwidths: Sequence[Bandwidths], hidden_channels: int, num_cues: int = 0
+) -> torch.nn.ModuleList:
+    if len(bandwidths) == 0 or any(len(stage) < 2 for stage in bandwidths):
+        sizes = [len(stage) for stage in bandwidths]
+        raise ValueError(f"MeshDenoiser: Expected stages of at least two lattices (got {sizes})")
     return torch.nn.ModuleList(
-        NormalStage(stage, len(SMOOTHING), hidden_channels) for stage in bandwidths
+        NormalStage(stage, len(SMOOTHING), hidden_channels, num_cues) for stage in bandwidths
     )

@@ -15,6 +15,8 @@ from permutogeo.data.geometry import mean_edge_length, smooth_by_normals, update
 from permutogeo.data.require import require_mesh
 from permutogeo.denoising.cloud_denoiser import CloudDenoiser, CloudReport, denoise_cloud
 from permutogeo.denoising.mesh_denoiser import MeshDenoiser
+from permutogeo.denoising.report import DenoiseReport
+from permutogeo.denoising.safety import summarize
 from permutogeo.functional import gaussian_filter
 from permutogeo.transforms import Displacement, IsomapFeature, SmoothNormals
 
@@ -35,18 +37,23 @@ def denoise(
     *,
     model: MeshDenoiser | CloudDenoiser | str | os.PathLike[str] = "default",
     on_progress: OnProgress | None = None,
-    on_report: Callable[[CloudReport], None] | None = None,
+    on_report: Callable[[DenoiseReport | CloudReport], None] | None = None,
 ) -> Data:
     r"""Return a denoised copy of a mesh or a point cloud.
 
     ``"learned"`` is :class:`permutogeo.denoising.MeshDenoiser` for meshes, and
-    :class:`permutogeo.denoising.CloudDenoiser` for clouds, which also removes outliers.
+    :class:`permutogeo.denoising.CloudDenoiser` for clouds, which also removes outliers. Parts of a
+    mesh in which no noise can be told from shape are left alone.
 
     ``"gaussian"`` is the bilateral mesh filter of `"Learning Sparse High Dimensional Filters"
     <https://arxiv.org/abs/1503.04949>`_: the displacements of the vertices from a mesh with
-    smoothed normals, filtered by a Gaussian over four intrinsic coordinates.
+    smoothed normals, filtered by a Gaussian over four intrinsic coordinates. It gives back the
+    low frequencies that smoothing took: vertices end nearer to the clean ones, by 4 % on the bodies
+    of the paper, while normals are those of ``"smooth"``. Use it where positions matter and the
+    surface is smooth; it takes longer, and ``"learned"`` is better in both.
 
-    ``"smooth"`` is :class:`permutogeo.transforms.SmoothNormals` alone.
+    ``"smooth"`` is :class:`permutogeo.transforms.SmoothNormals` alone. Both do what they are told:
+    they estimate no noise and also change a clean mesh.
 
     Args:
         data: Positions, and faces if it is a mesh. Existing normals, centroids and areas are
@@ -60,7 +67,8 @@ def denoise(
             ``permutogeo train denoise``. Load it once to denoise many meshes. Clouds use the
             shipped weights unless it is a :class:`permutogeo.denoising.CloudDenoiser`.
         on_progress: Called with the completed fraction in [0, 1].
-        on_report: Called with the noise estimate of a cloud and what was done.
+        on_report: Called with a :class:`DenoiseReport`, or :class:`CloudReport` for a cloud: the
+            noise that was estimated, what was done and what was left alone.
 
     Example:
         >>> import torch
@@ -78,7 +86,7 @@ def denoise(
     if method == "learned":
         if isinstance(model, CloudDenoiser):
             raise ValueError("denoise: Expected a MeshDenoiser for a mesh (got a CloudDenoiser)")
-        return _learned(data, strength, iterations, model, report)
+        return _learned(data, strength, iterations, model, report, on_report)
     steps = _check_mesh(data, method, strength, iterations)
     result = copy.copy(data)
     # Centered and in double precision: coordinates may be large, displacements are small.
@@ -86,8 +94,12 @@ def denoise(
     pos = data["pos"].double() - center
     filter_positions = _gaussian if method == "gaussian" else _smooth
     moved = filter_positions(pos, data["face"], strength, steps, report)
-    result.pos = (pos + min(strength, 1.0) * (moved - pos) + center).to(data["pos"].dtype)
+    step = min(strength, 1.0) * (moved - pos)
+    result.pos = (pos + step + center).to(data["pos"].dtype)
     update_normals(result)
+    if on_report is not None:
+        edge = mean_edge_length(pos, data["face"]).clamp(min=1e-300)
+        on_report(summarize(method, step / edge))
     report(1.0)
     return result
 
@@ -98,6 +110,7 @@ def _learned(
     iterations: int | None,
     model: MeshDenoiser | str | os.PathLike[str],
     report: OnProgress,
+    on_report: Callable[[DenoiseReport | CloudReport], None] | None,
 ) -> Data:
     if not isinstance(model, MeshDenoiser):
         model = MeshDenoiser.from_pretrained(model)
@@ -109,12 +122,12 @@ def _learned(
     def count_stage(*_: object) -> None:
         nonlocal done
         done += 1
-        report(done / total)
+        report(min(done / total, 1.0))  # choosing the stages may take one more
 
-    stages = (*model.stages, *model.point_stages)
+    stages = (*model.stages, *model.point_stages, *model.scan_stages)
     hooks = [stage.register_forward_hook(count_stage) for stage in stages]
     try:
-        result: Data = model(data, strength=strength, iterations=iterations)
+        result: Data = model(data, strength=strength, iterations=iterations, on_report=on_report)
     finally:
         for hook in hooks:
             hook.remove()

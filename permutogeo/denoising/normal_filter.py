@@ -36,6 +36,7 @@ class Surface:
             ``[N, S, 3]``.
         estimate: Normals estimated by the previous stage, ``[N, 3]``.
         log_noise: Logarithms of the estimated noise of normals and of positions, ``[2]``.
+        local_noise: Logarithms of noise cues averaged around each element, ``[N, Q]``.
     """
 
     center: Tensor
@@ -48,6 +49,7 @@ class Surface:
     smoothed_normals: Tensor
     estimate: Tensor
     log_noise: Tensor
+    local_noise: Tensor
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class NormalStage(torch.nn.Module):
             ``None`` for a lattice of positions alone.
         num_smooth: Number of smoothed normals per element.
         hidden_channels: Width of the MLP.
+        num_cues: Number of local noise cues per element that the MLP is given.
     """
 
     mean: Tensor
@@ -113,6 +116,7 @@ class NormalStage(torch.nn.Module):
         bandwidths: Sequence[tuple[float, float | None]],
         num_smooth: int = 3,
         hidden_channels: int = 64,
+        num_cues: int = 0,
     ):
         super().__init__()
         self.bandwidths = [(float(a), None if b is None else float(b)) for a, b in bandwidths]
@@ -120,7 +124,8 @@ class NormalStage(torch.nn.Module):
         self.hidden_channels = hidden_channels
         self.num_candidates = 3 + num_smooth + 2 * len(self.bandwidths)
         pairs = self.num_candidates * (self.num_candidates - 1) // 2
-        self.num_inputs = pairs + 5 * len(self.bandwidths) + NUM_ELEMENT_STATISTICS
+        self.num_cues = num_cues
+        self.num_inputs = pairs + 5 * len(self.bandwidths) + NUM_ELEMENT_STATISTICS + num_cues
         self.register_buffer("mean", torch.zeros(self.num_inputs))
         self.register_buffer("scale", torch.ones(self.num_inputs))
         self.lins = torch.nn.ModuleList(
@@ -172,6 +177,7 @@ class NormalStage(torch.nn.Module):
             along,
             across,
             _element_statistics(surface),
+            surface.local_noise[:, : self.num_cues],
         ]
         return Candidates(torch.stack(normals, 1), torch.cat(statistics, 1))
 
@@ -185,15 +191,9 @@ class NormalStage(torch.nn.Module):
         distance = (1 - product).clamp(min=1e-6).sqrt()
         return torch.cat([candidates.statistics, distance], 1)
 
-    def mix(self, candidates: Candidates, inputs: Tensor | None = None) -> Tensor:
-        """Return the normals ``[N, 3]`` mixed from candidates by the learned weights.
-
-        Args:
-            candidates: The candidates.
-            inputs: Their :meth:`inputs`, if already computed.
-        """
-        x = self.inputs(candidates) if inputs is None else inputs
-        x = ((x - self.mean) / self.scale).clamp(-6, 6)
+    def mix(self, candidates: Candidates) -> Tensor:
+        """Return the normals ``[N, 3]`` mixed from candidates by the learned weights."""
+        x = ((self.inputs(candidates) - self.mean) / self.scale).clamp(-6, 6)
         for lin in self.lins[:-1]:
             x = torch.nn.functional.silu(lin(x))
         total = (self.lins[-1](x).unsqueeze(2) * candidates.normals).sum(dim=1)

@@ -1,14 +1,15 @@
 """Stage-by-stage training of :class:`permutogeo.denoising.MeshDenoiser`.
 
-This does not use :class:`permutogeo.train.Trainer`: a stage trains for a minute or less on rows of
-precomputed tensors drawn with replacement, so there are no epochs, loaders or files to resume, and
-``OneCycleLR`` also cycles the momentum, which the trainer's schedules do not. The weights shipped
-with the package come from this loop and are reproduced bit by bit.
+This does not use :class:`permutogeo.train.Trainer`: a stage trains for minutes on rows of
+precomputed tensors drawn with replacement, so there are no epochs or loaders, a snapshot after
+each stage is enough to resume, and ``OneCycleLR`` also cycles the momentum, which the trainer's
+schedules do not.
 """
 
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ from permutogeo.denoising.training_surfaces import (
 
 # Default settings if a trained model is given.
 FINE_TUNING = TrainingSettings(steps=500, lr=3e-4)
+# Number of rows whose mean and deviation standardize the inputs of a new stage.
+STANDARDIZED = 50_000
 
 
 def train_denoiser(
@@ -37,6 +40,7 @@ def train_denoiser(
     settings: TrainingSettings | None = None,
     log: Callable[[str], None] = print,
     device: str | torch.device = "cpu",
+    snapshot: str | os.PathLike[str] | None = None,
 ) -> MeshDenoiser:
     """Train a denoiser on clean meshes, to which noise of several kinds and levels is added.
 
@@ -48,29 +52,57 @@ def train_denoiser(
         settings: Training settings; by default :data:`FINE_TUNING` if ``model`` is given.
         log: Called with a line of text after each stage.
         device: Device of the networks in training; geometry and lattices stay on the CPU.
+        snapshot: A ``.safetensors`` file written after each stage. If it exists and is of the same
+            model, its stages are not trained again: an interrupted run continues.
     """
     if len(meshes) == 0:
         raise ValueError("Expected clean meshes to train on (got none)")
     settings = settings or (FINE_TUNING if model else TrainingSettings())
-    is_new = model is None
+    is_new = model is None or not _is_trained(model.stages[0])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         new = MeshDenoiser(hidden_channels=settings.hidden_channels)
     model = (new if model is None else copy.deepcopy(model)).to(device)
-    generator = torch.Generator().manual_seed(settings.seed)
+    done = _restore(model, snapshot)
     cloud_copies = (settings.copies + 1) // 2
-    kinds: Any = (
-        ("faces", model.stages, noisy_mesh, settings.copies),
-        ("points", model.point_stages, noisy_cloud, cloud_copies),
-    )
+    kinds: Any = [("faces", model.stages, noisy_mesh, settings.copies)]
+    if settings.clouds:
+        kinds.append(("points", model.point_stages, noisy_cloud, cloud_copies))
     for name, stages, make_surface, copies in kinds:
+        generator = torch.Generator().manual_seed(settings.seed)
         surfaces = [make_surface(mesh, settings, generator) for mesh in list(meshes) * copies]
         for index, stage in enumerate(stages):
-            angle = _train_stage(stage, surfaces, settings, generator, is_new)
-            for surface in surfaces:
-                _apply_stage(stage, surface)
-            log(f"{name}, stage {index + 1}/{len(stages)}: mean angle {angle:.3f} degrees")
+            # Each stage has random numbers of its own, whether or not others were restored.
+            generator.manual_seed(1000 * settings.seed + index)
+            if done > 0:
+                done -= 1
+                log(f"{name}, stage {index + 1}/{len(stages)}: from the snapshot")
+            else:
+                angle = _train_stage(stage, surfaces, settings, generator, is_new)
+                log(f"{name}, stage {index + 1}/{len(stages)}: mean angle {angle:.3f} degrees")
+                if snapshot is not None:
+                    model.save_pretrained(snapshot)
+            if index + 1 < len(stages):
+                for surface in surfaces:
+                    _apply_stage(stage, surface)
     return model.cpu().eval()
+
+
+def _restore(model: MeshDenoiser, snapshot: str | os.PathLike[str] | None) -> int:
+    """Load the stages of a snapshot; return how many of them are trained."""
+    if snapshot is None or not os.path.exists(snapshot):
+        return 0
+    saved = MeshDenoiser.from_pretrained(snapshot)
+    if saved.settings != model.settings:
+        raise ValueError(f"Expected a snapshot of the same model (got '{snapshot}')")
+    model.load_state_dict(saved.state_dict())
+    stages: Any = [*model.stages, *model.point_stages]
+    return next((i for i, each in enumerate(stages) if not _is_trained(each)), len(stages))
+
+
+def _is_trained(stage: Any) -> bool:
+    """Return whether the inputs of a stage are standardized, which training does first."""
+    return bool(stage.scale.ne(1).any())
 
 
 def evaluate_denoiser(model: MeshDenoiser, pairs: Sequence[Data]) -> list[float]:
@@ -86,11 +118,12 @@ def _train_stage(
     is_new: bool,
 ) -> float:
     """Train one stage; return the mean angle in degrees over the last tenth of the steps."""
-    rows, inputs, target, weight = _training_rows(stage, surfaces, settings, generator)
+    rows, target, weight = _training_rows(stage, surfaces, settings, generator)
     device = stage.mean.device
-    inputs, target, weight = (x.to(device) for x in (inputs, target, weight))
-    rows = rows.to(device)
+    rows, target, weight = rows.to(device), target.to(device), weight.to(device)
     if is_new:
+        some = torch.randperm(len(rows), generator=generator)[:STANDARDIZED]
+        inputs = stage.inputs(rows[some])
         stage.mean.copy_(inputs.mean(dim=0))
         stage.scale.copy_(inputs.std(dim=0) + 1e-6)
     optimizer = torch.optim.Adam(stage.parameters(), settings.lr)
@@ -100,7 +133,7 @@ def _train_stage(
     angles = []
     for _ in range(settings.steps):
         pick = torch.randint(len(rows), (settings.batch_size,), generator=generator)
-        normal = stage.mix(rows[pick], inputs[pick])
+        normal = stage.mix(rows[pick])
         # The chord approximates the angle, the error measure of the evaluation.
         chord = ((normal - target[pick]).square().sum(dim=1) + 1e-6).sqrt()
         loss = (chord * weight[pick]).mean()
@@ -118,27 +151,27 @@ def _training_rows(
     surfaces: list[TrainingSurface],
     settings: TrainingSettings,
     generator: torch.Generator,
-) -> tuple[Candidates, Tensor, Tensor, Tensor]:
-    """Return candidates, network inputs, targets and weights of elements of all surfaces."""
+) -> tuple[Candidates, Tensor, Tensor]:
+    """Return candidates, targets and weights of elements of all surfaces."""
     normals, statistics, targets, weights = [], [], [], []
     for each in surfaces:
-        each.candidates = stage.candidates(each.surface)
         pick = torch.randperm(len(each.target), generator=generator)[: settings.samples]
-        normals.append(each.candidates.normals[pick])
-        statistics.append(each.candidates.statistics[pick])
+        found = stage.candidates(each.surface)[pick]
+        normals.append(found.normals)
+        statistics.append(found.statistics)
         targets.append(each.target[pick])
         error = torch.linalg.vector_norm(each.surface.estimate - each.target, dim=1).mean()
         # Relative to the surface's own error, so that the noisiest do not dominate.
         weights.append(each.weight[pick] / (error + 0.05))
     rows = Candidates(torch.cat(normals), torch.cat(statistics))
     weight = torch.cat(weights)
-    return rows, stage.inputs(rows), torch.cat(targets), weight / weight.mean()
+    return rows, torch.cat(targets), weight / weight.mean()
 
 
 @torch.no_grad()
 def _apply_stage(stage: NormalStage, each: TrainingSurface) -> None:
     """Update a surface by a trained stage."""
-    assert each.candidates is not None
-    estimate = stage.mix_in_chunks(each.candidates.to(stage.mean.device)).cpu()
+    # Kept for all surfaces, the candidates would take gigabytes.
+    candidates = stage.candidates(each.surface).to(stage.mean.device)
+    estimate = stage.mix_in_chunks(candidates).cpu()
     each.surface = update_surface(each.elements, each.pos, each.surface, estimate)
-    each.candidates = None

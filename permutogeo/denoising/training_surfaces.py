@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -10,10 +10,19 @@ from torch_geometric.data import Data
 
 from permutogeo.data.geometry import face_geometry
 from permutogeo.denoising.cascade import Elements, initial_surface
-from permutogeo.denoising.noise import KINDS, add_noise, displace, random_rotation
-from permutogeo.denoising.normal_filter import Candidates, Surface
+from permutogeo.denoising.noise import (
+    KINDS,
+    SCAN_KINDS,
+    add_noise,
+    displace,
+    random_rotation,
+)
+from permutogeo.denoising.normal_filter import Surface
 from permutogeo.denoising.points import PointElements
 from permutogeo.denoising.triangles import TriangleElements
+
+# Noise of scanners is smoother, and larger in edge lengths.
+SCAN_FACTOR = 1.4
 
 
 @dataclass
@@ -28,8 +37,12 @@ class TrainingSettings:
         faces: Maximum number of faces; larger meshes are cropped to a patch.
         samples: Maximum number of training faces or points per copy.
         levels: Minimum and maximum noise level, in mean edge lengths.
+        scans: Fraction of the meshes with noise as of scanners: correlated, along the line of
+            sight, rounded in depth and others.
+        clean: Fraction of the meshes without noise.
         stretch: Maximum factor of the random anisotropic scaling of half of the copies.
         hidden_channels: Width of the networks of a new model.
+        clouds: Whether the networks of point clouds are trained, too.
         seed: Seed of noise, patches, batches and initial parameters.
     """
 
@@ -40,8 +53,11 @@ class TrainingSettings:
     faces: int = 6000
     samples: int = 2000
     levels: tuple[float, float] = (0.03, 0.8)
+    scans: float = 0.0
+    clean: float = 0.0
     stretch: float = 1.5
     hidden_channels: int = 80
+    clouds: bool = True
     seed: int = 0
 
 
@@ -55,7 +71,6 @@ class TrainingSurface:
         surface: State of the surface before the stage in training.
         target: Clean normals, ``[N, 3]``.
         weight: 1 for elements with a clean normal, otherwise 0, ``[N]``.
-        candidates: Candidates of the stage in training.
     """
 
     elements: Elements
@@ -63,15 +78,22 @@ class TrainingSurface:
     surface: Surface
     target: Tensor
     weight: Tensor
-    candidates: Candidates | None = field(default=None, repr=False)
 
 
 def noisy_mesh(
     mesh: Data, settings: TrainingSettings, generator: torch.Generator
 ) -> TrainingSurface:
     """Return a randomly rotated patch of a mesh, with noise of a random kind and level."""
-    clean, face = _random_patch(mesh, settings, generator)
-    noisy = add_noise(clean, face, *_random_noise(settings, generator), generator)
+    clean, face, transform = _random_patch(mesh, settings, generator)
+    sight = None if "sight" not in mesh else mesh["sight"].double() @ transform
+    level, kind = _random_noise(settings, generator)
+    chance = torch.rand(2, generator=generator)
+    if chance[0] < settings.scans or sight is not None:
+        kind = SCAN_KINDS[int(torch.randint(len(SCAN_KINDS), (), generator=generator))]
+        level *= SCAN_FACTOR
+    if chance[1] < settings.clean:
+        level = 0.0
+    noisy = add_noise(clean, face, level, kind, generator, sight)
     target, _, area = face_geometry(clean, face)
     return _training_surface(TriangleElements(noisy, face), noisy, target, area > 0)
 
@@ -80,7 +102,7 @@ def noisy_cloud(
     mesh: Data, settings: TrainingSettings, generator: torch.Generator
 ) -> TrainingSurface:
     """Return noisy points of such a patch: sampled uniformly, or the centers of the faces."""
-    clean, face = _random_patch(mesh, settings, generator)
+    clean, face, _ = _random_patch(mesh, settings, generator)
     normal, pos, area = face_geometry(clean, face)
     if torch.rand((), generator=generator) < 0.5:
         pick = torch.multinomial(area, face.size(1), replacement=True, generator=generator)
@@ -108,8 +130,9 @@ def _training_surface(
 
 def _random_patch(
     mesh: Data, settings: TrainingSettings, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Return positions and faces: the mesh, or the faces nearest to a random one, transformed."""
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return positions, faces and the transform ``[3, 3]`` of the mesh, or of the faces nearest to
+    a random one."""
     pos, face = mesh["pos"].double(), mesh["face"]
     count = settings.faces
     if face.size(1) > count:
@@ -119,7 +142,7 @@ def _random_patch(
         face = face[:, near.sort().values]
     used, corner = face.unique(return_inverse=True)
     transform = _random_transform(settings.stretch, generator)
-    return (pos[used] - pos[used].mean(dim=0)) @ transform, corner
+    return (pos[used] - pos[used].mean(dim=0)) @ transform, corner, transform
 
 
 def _random_transform(stretch: float, generator: torch.Generator) -> Tensor:

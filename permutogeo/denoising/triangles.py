@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
+import numpy as np
 import torch
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from permutogeo.data.geometry import face_geometry, mean_edge_length
@@ -22,7 +27,8 @@ class TriangleElements:
     def __init__(self, pos: Tensor, face: Tensor):
         self.face = face
         self.spacing = float(mean_edge_length(pos, face))
-        self._update = VertexUpdate(face, len(pos))
+        self.update = VertexUpdate(face, len(pos))
+        self._neighbors: Tensor | None = None
 
     def geometry(self, pos: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return face normals, centroids and areas at given positions."""
@@ -31,23 +37,50 @@ class TriangleElements:
     def width(self, pos: Tensor) -> Tensor:
         """Return the least height of each triangle."""
         a, b, c = pos[self.face]
-        longest = torch.stack([b - a, c - b, a - c]).square().sum(dim=2).amax(dim=0).sqrt()
         double_area = torch.linalg.vector_norm(torch.linalg.cross(b - a, c - a), dim=1)
-        return double_area / longest.clamp(min=1e-12)
+        return double_area / self.longest_edge(pos).clamp(min=1e-12)
+
+    def longest_edge(self, pos: Tensor) -> Tensor:
+        """Return the length of the longest edge of each triangle."""
+        return self._edges(pos).amax(dim=0)
+
+    def local_edge(self, pos: Tensor) -> Tensor:
+        """Return the mean edge length of the triangles at each vertex, ``[V]``."""
+        return self.update.triangle_mean(self._edges(pos).mean(dim=0).unsqueeze(1)).squeeze(1)
+
+    def _edges(self, pos: Tensor) -> Tensor:
+        corner = pos[self.face]
+        return torch.linalg.vector_norm(corner - corner.roll(-1, 0), dim=2)
 
     def neighbors(self) -> Tensor:
         """Return pairs of triangles that share an edge, ``[2, P]``."""
-        face = self.face
-        ends = torch.cat([face, face.roll(-1, 0)]).view(2, -1).sort(dim=0).values
-        key, order = (ends[0] * (face.max() + 1) + ends[1]).sort(stable=True)
-        owner = order % face.size(1)
-        pairs = torch.stack([owner[:-1], owner[1:]])
-        return pairs[:, (key[1:] == key[:-1]) & (pairs[0] != pairs[1])]
+        if self._neighbors is None:
+            face = self.face
+            ends = torch.cat([face, face.roll(-1, 0)]).view(2, -1).sort(dim=0).values
+            key, order = (ends[0] * len(self.update.count) + ends[1]).sort(stable=True)
+            owner = order % face.size(1)
+            pairs = torch.stack([owner[:-1], owner[1:]])
+            self._neighbors = pairs[:, (key[1:] == key[:-1]) & (pairs[0] != pairs[1])]
+        return self._neighbors
+
+    @cached_property
+    def part(self) -> Tensor:
+        """The connected component of each vertex, ``[V]``."""
+        count = len(self.update.count)
+        pair = torch.cat([self.face[:2], self.face[1:]], 1).cpu().numpy()
+        graph = csr_matrix((np.ones(pair.shape[1]), tuple(pair)), (count, count))
+        label = connected_components(graph, directed=False)[1]
+        return torch.from_numpy(label.astype(np.int64)).to(self.face.device)
+
+    @cached_property
+    def num_parts(self) -> int:
+        """The number of connected components."""
+        return int(self.part.max()) + 1
 
     def smooth(self, pos: Tensor, iterations: int) -> Tensor:
         """Return positions after Taubin smoothing."""
-        return self._update.smooth(pos, iterations)
+        return self.update.smooth(pos, iterations)
 
     def fit(self, pos: Tensor, normal: Tensor, iterations: int) -> Tensor:
         """Return positions moved to fit given face normals."""
-        return self._update(pos, normal, iterations)
+        return self.update(pos, normal, iterations)

@@ -1,7 +1,12 @@
+import json
+
 import pytest
+import trimesh
 from typer.testing import CliRunner
 
 from permutogeo import benchmarks, cli
+from permutogeo.data import from_mesh, to_mesh
+from permutogeo.transforms import NormalNoise
 
 
 def run(*args):
@@ -33,3 +38,28 @@ def test_missing_libraries_are_named(monkeypatch, names, code):
 
 def test_help_names_the_extra():
     assert "pip install 'permutogeo[bench]'" in " ".join(run("--help").output.split())
+
+
+def test_a_folder_of_pairs(tmp_path):
+    """Table, page and pictures of a folder; a noisy file belongs to the longest clean name."""
+    mesh = trimesh.creation.icosphere(3)
+    for name, size in (("ball", 1.0), ("ball_large", 2.0)):
+        clean = from_mesh(mesh.vertices * size, mesh.faces)
+        for folder, data in (("original", clean), ("noisy", NormalNoise(0.2, seed=0)(clean))):
+            (tmp_path / folder).mkdir(exist_ok=True)
+            to_mesh(data, tmp_path / folder / f"{name}{'_n2' if folder == 'noisy' else ''}.ply")
+    out = tmp_path / "out"
+    result = run("denoising", "--set", str(tmp_path), "-o", str(out), "--quick")
+    assert result.exit_code == 0, result.output
+    found = json.loads((out / "results.json").read_text())
+    assert set(found) == {"ball_n2", "ball_large_n2"}
+    for errors in found.values():
+        assert errors["ours"][0] < 0.3 * errors["noisy"][0]
+    page = (out / "index.html").read_text()
+    assert "ball_large_n2.png" in page and (out / "ball_large_n2.png").is_file()
+
+
+def test_a_folder_needs_the_benchmark_and_both_halves(tmp_path):
+    assert run("crf", "--set", str(tmp_path)).exit_code == 2
+    result = run("denoising", "--set", str(tmp_path))
+    assert result.exit_code == 1 and "Expected folders 'noisy' and one of clean" in result.stderr

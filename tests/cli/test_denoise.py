@@ -26,7 +26,11 @@ def test_a_clean_mesh_with_all_attributes(scan, run, cube, names):
     out = scan.with_name("clean.ply")
     result = run("denoise", scan, "-o", out)
     assert result.exit_code == 0, result.output
-    assert re.fullmatch(rf"{out}: 386 vertices, 768 faces, \d+\.\d s\n", result.output)
+    assert re.fullmatch(
+        rf"{out}: 386 vertices, 768 faces, \d+\.\d s, "
+        r"noise 0\.\d+ edges, moved 0\.\d+ \(at most 0\.\d+\)\n",
+        result.output,
+    )
     assert scan.read_bytes() == before and names(scan.parent) == ["clean.ply", "scan.ply"]
     data, clean = from_mesh(scan), from_mesh(out)
     assert torch.equal(clean.pos, denoise(data).pos)

@@ -1,0 +1,134 @@
+"""Noise estimate of a mesh, and the decision whether a denoised surface is to be trusted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from permutogeo.data.geometry import face_geometry
+from permutogeo.denoising.triangles import TriangleElements
+
+# Lower quartile of the high-pass signal of independent noise of standard deviation 1.
+QUARTILE = 0.48
+# Below this number of faces the statistics of a part are unreliable.
+FEWEST_FACES = 60
+# Below this estimate, in edge lengths, there is no noise at all.
+LEAST_NOISE = 0.002
+# A denoised part is trusted if it is much simpler than its input: the median angle between
+# adjacent faces falls to the first value at least, or the lower quartile of the high-pass signal
+# does; at the second value it is left alone, with a linear blend between.
+SIMPLER = (0.55, 0.66)
+SMOOTHER = (0.07, 0.12)
+# The high-pass signal must fall to this fraction at least in any case, unless the median angle
+# nearly vanishes, as on the faces of a box.
+LEAST_SMOOTHER = (0.45, 0.6)
+NEARLY_FLAT = (0.05, 0.1)
+# Largest increase of the fraction of slivers, unless the noise is obvious.
+MORE_SLIVERS = (0.015, 0.03)
+# Fractions and angles that name the reason: slivers, coarse meshes, no noise.
+SLIVER_SHAPE, MANY_SLIVERS = 0.12, 0.3
+COARSE_ANGLE = 0.14
+NO_NOISE = 0.02
+
+
+@dataclass(frozen=True)
+class Roughness:
+    """Statistics of the parts of a mesh, one row per connected component.
+
+    Args:
+        noise: Standard deviation of independent noise along the normals, in local edge lengths,
+            ``[C]``. Fine detail counts as noise: it is an upper bound.
+        signal: Lower quartile of the high-pass signal in local edge lengths, ``[C]``.
+        angle: Median angle between adjacent faces in radians, ``[C]``.
+        slivers: Fraction of the faces that are slivers, ``[C]``.
+    """
+
+    noise: Tensor
+    signal: Tensor
+    angle: Tensor
+    slivers: Tensor
+
+
+def roughness(elements: TriangleElements, pos: Tensor) -> Roughness:
+    """Return the roughness of each part at given positions.
+
+    The signal is the deviation of a vertex from the mean of its neighbors along the normal, minus
+    the mean of the same over its neighbors: curvature cancels. A low quantile ignores creases.
+    """
+    update, part = elements.update, elements.part
+    normal, _, _ = face_geometry(update.smooth(pos, 2), elements.face)
+    direction = torch.nn.functional.normalize(update.triangle_mean(normal), dim=1)
+    height = ((update.neighbor_mean(pos) - pos) * direction).sum(dim=1, keepdim=True)
+    signal = (height - update.neighbor_mean(height)).squeeze(1).abs()
+    signal = signal / elements.local_edge(pos).clamp(min=1e-12)
+    used = update.used.squeeze(1)
+    quartile = grouped_quantile(signal[used], part[used], elements.num_parts, 0.25)
+    sharp = face_geometry(pos, elements.face)[0]
+    first, second = elements.neighbors()
+    chord = torch.linalg.vector_norm(sharp[first] - sharp[second], dim=1)
+    angle = 2 * torch.asin((chord / 2).clamp(max=1))
+    owner = part[elements.face[0, first]]
+    median = grouped_quantile(angle, owner, elements.num_parts, 0.5)
+    sliver = (elements.width(pos) < SLIVER_SHAPE * elements.longest_edge(pos)).to(pos.dtype)
+    owner = part[elements.face[0]]
+    count = torch.bincount(owner, minlength=elements.num_parts).clamp(min=1)
+    slivers = torch.zeros_like(median).index_add(0, owner, sliver) / count
+    return Roughness(quartile / QUARTILE, quartile, median, slivers)
+
+
+def trust(before: Roughness, after: Roughness, num_faces: Tensor) -> Tensor:
+    """Return the fraction of the displacement to apply to each part, ``[C]`` in [0, 1].
+
+    Noise is what a much simpler surface nearby explains. A clean surface has none: smoothing it
+    leaves it about as complicated as it was.
+    """
+    tiny = 1e-6
+    simpler = after.angle / before.angle.clamp(min=tiny)
+    smoother = after.signal / before.signal.clamp(min=tiny)
+    accepted = torch.maximum(_ramp(simpler, SIMPLER), _ramp(smoother, SMOOTHER))
+    accepted = accepted * torch.maximum(
+        _ramp(smoother, LEAST_SMOOTHER), _ramp(simpler, NEARLY_FLAT)
+    )
+    accepted = accepted * torch.maximum(
+        _ramp(after.slivers - before.slivers, MORE_SLIVERS), _ramp(smoother, SMOOTHER)
+    )
+    is_noisy = (num_faces >= FEWEST_FACES) & (before.noise > LEAST_NOISE)
+    return torch.where(is_noisy, accepted, 0.0)
+
+
+def reasons(before: Roughness, num_faces: Tensor) -> list[str]:
+    """Return why each part would be left alone, in words."""
+    found = []
+    for index in range(len(num_faces)):
+        if num_faces[index] < FEWEST_FACES:
+            found.append("few faces")
+        elif before.slivers[index] > MANY_SLIVERS:
+            found.append("slivers")
+        elif before.noise[index] < NO_NOISE:
+            found.append("no noise")
+        elif before.angle[index] > COARSE_ANGLE:
+            found.append("too coarse to tell noise from shape")
+        else:
+            found.append("no noise that can be told from shape")
+    return found
+
+
+def grouped_quantile(value: Tensor, group: Tensor, count: int, quantile: float) -> Tensor:
+    """Return a quantile of the values of each group, ``[count]``; 0 for empty groups."""
+    order = value.argsort()
+    order = order[group[order].argsort(stable=True)]
+    size = torch.bincount(group, minlength=count)
+    start = size.cumsum(0) - size
+    place = start + ((size - 1).clamp(min=0) * quantile).round().long()
+    if value.numel() == 0:
+        return value.new_zeros(count)
+    found = value[order][place.clamp(max=len(value) - 1)]
+    return torch.where(size > 0, found, 0.0)
+
+
+def _ramp(value: Tensor, limits: tuple[float, float]) -> Tensor:
+    """Return 1 below the first limit, 0 above the second, linear between."""
+    low, high = limits
+    return ((high - value) / (high - low)).clamp(0, 1)

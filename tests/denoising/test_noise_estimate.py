@@ -1,0 +1,57 @@
+import pytest
+import torch
+
+from permutogeo.denoising.noise import add_noise
+from permutogeo.denoising.noise_estimate import Roughness, grouped_quantile, roughness, trust
+from permutogeo.denoising.triangles import TriangleElements
+
+
+@pytest.mark.parametrize("level", [0.05, 0.2])
+def test_the_noise_of_a_sphere_is_estimated(icosphere, level):
+    pos, face = icosphere(4)
+    noisy = add_noise(pos.double(), face, level, "normal", torch.Generator().manual_seed(0))
+    elements = TriangleElements(noisy, face)
+    found = roughness(elements, (noisy / elements.spacing).float())
+    assert float(found.noise) == pytest.approx(level, rel=0.15)
+    clean = roughness(elements, (pos / elements.spacing).float())
+    assert float(clean.noise) < 0.002 and float(clean.slivers) == 0
+
+
+def test_noise_is_relative_to_local_edges(icosphere):
+    """Two spheres, one ten times larger, each with noise of a tenth of its edges."""
+    pos, face = icosphere(3)
+    generator = torch.Generator().manual_seed(0)
+    parts = [add_noise(pos.double() * scale, face, 0.1, "normal", generator) for scale in (1, 10)]
+    both = torch.cat([parts[0], parts[1] + 20])
+    elements = TriangleElements(both, torch.cat([face, face + len(pos)], 1))
+    found = roughness(elements, (both / elements.spacing).float())
+    torch.testing.assert_close(found.noise, torch.full((2,), 0.1), rtol=0.2, atol=0)
+
+
+def table(noise, angle, slivers=0.0):
+    return Roughness(*(torch.tensor([x]) for x in (noise, noise / 2, angle, slivers)))
+
+
+@pytest.mark.parametrize(
+    "before, after, faces, expected",
+    [
+        (table(0.2, 0.3), table(0.01, 0.05), 500, 1.0),  # much simpler: it was noise
+        (table(0.03, 0.1), table(0.02, 0.09), 500, 0.0),  # as complicated as before: detail
+        (table(0.2, 0.3), table(0.01, 0.05), 20, 0.0),  # too few faces to tell
+        (table(0.2, 0.3), table(0.3, 0.05), 500, 0.0),  # angles fall, but the signal rises
+        (table(0.2, 0.3), table(0.3, 0.0), 500, 1.0),  # unless it is flat
+        (table(0.2, 0.3), table(0.03, 0.05, 0.1), 500, 0.0),  # slivers appear
+    ],
+)
+def test_a_surface_is_trusted_if_it_is_much_simpler(before, after, faces, expected):
+    assert float(trust(before, after, torch.tensor([faces]))) == expected
+
+
+def test_grouped_quantiles_are_those_of_each_group():
+    value = torch.rand(100, generator=torch.Generator().manual_seed(0))
+    group = torch.arange(100) % 3
+    found = grouped_quantile(value, group, 4, 0.5)
+    for index in range(3):
+        inside = value[group == index].sort().values
+        assert inside[16] <= found[index] <= inside[17]
+    assert found[3] == 0 and grouped_quantile(value[:0], group[:0], 2, 0.5).tolist() == [0, 0]
