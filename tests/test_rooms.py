@@ -46,7 +46,7 @@ ROOMS = {
 DOORS = {
     "runtime": "bridge memory threads",
     "ops": "boxes build mean_field stencils",
-    "lattice": "caching diagonal incidence normalization points precision warmup",
+    "lattice": "bilateral_system caching conjugate_gradient diagonal incidence normalization points precision warmup",
     "nn": "crf",
     "weights": "pretrained",
     "data": "fields files formats geometry mesh open3d_loader pixels point_cloud require",
