@@ -18,7 +18,8 @@ BASE = {"checks", "typing"}
 OPS = BASE | {"runtime", "ops"}
 LATTICE = OPS | {"lattice"}
 FUNCTIONAL = LATTICE | {"functional"}
-NN = FUNCTIONAL | {"nn"}
+SOLVERS = FUNCTIONAL | {"solvers"}
+NN = SOLVERS | {"nn"}
 MODELS = NN | {"models", "weights", "data"}
 DATA = {"data", "typing"}
 ROOMS = {
@@ -30,7 +31,8 @@ ROOMS = {
     "ops": BASE | {"runtime", "kernels"},
     "lattice": OPS,
     "functional": LATTICE,
-    "nn": FUNCTIONAL,
+    "solvers": FUNCTIONAL,
+    "nn": SOLVERS,
     "weights": DATA,
     "models": NN | {"weights"},
     "image": NN | DATA,
@@ -46,7 +48,8 @@ ROOMS = {
 DOORS = {
     "runtime": "bridge memory threads",
     "ops": "boxes build mean_field stencils",
-    "lattice": "bilateral_system caching conjugate_gradient diagonal incidence normalization points precision warmup",
+    "lattice": "bilateral_system caching conjugate_gradient diagonal incidence normalization "
+    "points precision warmup",
     "nn": "crf",
     "weights": "pretrained",
     "data": "fields files formats geometry mesh open3d_loader pixels point_cloud require",

@@ -14,7 +14,7 @@ from permutogeo.lattice.incidence import Incidence
 from permutogeo.lattice.lattice import Lattice
 
 # Steps of the bistochastic normalization; the error falls by about a half in each.
-_NORMALIZATION_STEPS = 20
+_NORMALIZATION_STEPS = 10
 # Mass of vertices that points touch with weight 0: they follow their neighbors.
 _LEAST_MASS = 1e-6
 
@@ -178,11 +178,13 @@ def reached_vertices(lattice: Lattice, seeds: Tensor) -> Tensor:
         seeds: ``[M]`` bool.
     """
     own = torch.arange(lattice.num_vertices, device=seeds.device)
-    neighbors = lattice.neighbors(len(lattice.taps) // 2, stencil="axis").long()
-    neighbors = torch.where(neighbors < 0, own[:, None], neighbors)
+    neighbors = lattice.neighbors(len(lattice.taps) // 2, stencil="axis")
+    columns = [torch.where(column < 0, own, column) for column in neighbors[:, 1:].T]
     label = own
     while True:
-        least = label[neighbors].amin(1)
+        least = label
+        for column in columns:
+            least = torch.minimum(least, label[column])
         hooked = label.scatter_reduce(0, label, least, "amin")
         hooked = torch.minimum(hooked, least)
         hooked = hooked[hooked]
@@ -220,17 +222,17 @@ def solve_at_points(
         sums = lattice.splat(torch.cat([target * with_hard, with_hard], 1))
         free = sums[:, -1:] <= 0
         held = sums[:, :-1] / torch.where(free, 1.0, sums[:, -1:])  # 0 where free
-    system = BilateralSystem(
-        lattice, scale, degree, weight, lam, free, tolerance, max_iterations
-    )
-    if held is None:
+    system = BilateralSystem(lattice, scale, degree, weight, lam, free, tolerance, max_iterations)
+    if free is None or held is None:
         values, report = system.solve(right)
     else:
         values, report = system.solve((right - system.apply(held)) * free)
         values = values + held
-    seeds = (weight > 0).all(1) if free is None else (weight > 0).all(1) | ~free[:, 0]
     out = lattice.slice(values, at)
-    if bool(seeds.all()):
-        return out, torch.ones_like(out[:, 0], dtype=torch.bool), report
-    reached = reached_vertices(lattice, seeds).to(out.dtype)[:, None]
-    return out, lattice.slice(reached, at)[:, 0] > 0.5, report
+    known = (confidence > 0).all(1) if hard is None else (confidence > 0).all(1) | hard
+    if at is None and bool(known.all()):
+        return out, known, report
+    with torch.no_grad():
+        seeds = (weight > 0).all(1) if free is None else (weight > 0).all(1) | ~free[:, 0]
+        reached = reached_vertices(lattice, seeds).to(out.dtype)[:, None]
+        return out, lattice.slice(reached, at)[:, 0] > 0.5, report

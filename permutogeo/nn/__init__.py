@@ -8,6 +8,7 @@ torch.Size([50, 8])
 """
 
 from permutogeo.nn.bilateral_conv import BilateralConv
+from permutogeo.nn.bilateral_solver import BilateralLabelPropagation, BilateralSolver
 from permutogeo.nn.crf.compatibility import Compatibility
 from permutogeo.nn.crf.dense_crf import DenseCRF
 from permutogeo.nn.crf.kernels import GaussianKernel, LearnedKernel
@@ -23,6 +24,8 @@ from permutogeo.nn.lattice_unpool import LatticeUnpool
 
 __all__ = [
     "BilateralConv",
+    "BilateralLabelPropagation",
+    "BilateralSolver",
     "CRFLoss",
     "Compatibility",
     "DenseCRF",
