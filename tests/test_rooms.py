@@ -47,7 +47,7 @@ ROOMS = {
 # Modules that other rooms may import, beside what a room's __init__ exports.
 DOORS = {
     "runtime": "bridge memory threads",
-    "ops": "boxes build mean_field stencils",
+    "ops": "boxes build hash_locate mean_field stencils",
     "lattice": "bilateral_system caching conjugate_gradient diagonal incidence normalization "
     "points precision warmup",
     "nn": "crf",

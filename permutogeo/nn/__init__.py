@@ -21,6 +21,7 @@ from permutogeo.nn.lattice_norm import LatticeNorm
 from permutogeo.nn.lattice_pool import LatticePool
 from permutogeo.nn.lattice_slice import LatticeSlice
 from permutogeo.nn.lattice_unpool import LatticeUnpool
+from permutogeo.nn.permutohedral_encoding import PermutohedralEncoding
 
 __all__ = [
     "BilateralConv",
@@ -40,4 +41,5 @@ __all__ = [
     "LatticeUnpool",
     "LearnedKernel",
     "MeanField",
+    "PermutohedralEncoding",
 ]

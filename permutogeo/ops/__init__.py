@@ -12,6 +12,7 @@ from permutogeo.ops.convolve_channelwise import convolve_channelwise, correlate_
 from permutogeo.ops.convolve_edges import convolve_edges, correlate_edges
 from permutogeo.ops.dot import dot
 from permutogeo.ops.embed import embed_adjoint, embed_tangent
+from permutogeo.ops.hash_locate import hash_locate
 from permutogeo.ops.locate import locate
 from permutogeo.ops.neighbors import neighbors, opposite
 from permutogeo.ops.plan import splat_plan
@@ -34,6 +35,7 @@ __all__ = [
     "embed_tangent",
     "find",
     "hash_codes",
+    "hash_locate",
     "locate",
     "neighbors",
     "opposite",
