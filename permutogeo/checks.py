@@ -298,7 +298,7 @@ def check_confidence(
             f"Expected 'confidence' of shape [{count}] or [{count}, {channels}] "
             f"(got {list(confidence.shape)})"
         )
-    confidence = confidence.view(count, -1)
+    confidence = confidence[:, None] if confidence.dim() == 1 else confidence
     bad = ~((confidence >= 0) & confidence.isfinite()).all(1)
     if bool(bad.any()):
         row = int(bad.nonzero()[0])

@@ -107,6 +107,7 @@ def bilateral_label_propagation(
     num_classes: int | None = None,
     lam: float | Tensor = 1.0,
     hard: bool = False,
+    balance: float = 0.25,
     tolerance: float = 1e-3,
     max_iterations: int = 500,
     lattice: Lattice | tuple[Lattice, Incidence] | None = None,
@@ -120,6 +121,10 @@ def bilateral_label_propagation(
         label: Label of each input point, -1 for none. Each graph needs at least one label.
         num_classes: Number of labels :math:`L`; by default the largest label plus 1.
         hard: Whether labels are kept exactly, or may be overruled by those around them.
+        balance: Far from labels, the solution tends to their frequencies, which favors common
+            labels. It is divided by the frequencies in the graph to this power, from 0 (the plain
+            solution) to 1, as in the class mass normalization of `Zhu et al.
+            <https://dl.acm.org/doi/10.5555/3041838.3041953>`_.
         feature, batch, lam, tolerance, max_iterations, lattice, report: As in
             :func:`bilateral_solve`.
 
@@ -140,6 +145,8 @@ def bilateral_label_propagation(
         tensor([100, 100])
     """
     lattice, at = resolve_lattice(feature, batch, lattice)
+    if not 0 <= balance <= 1:
+        raise ValueError(f"Expected 'balance' from 0 to 1 (got {balance})")
     num_classes = check_labels(label, lattice.num_points, lattice.device, num_classes)
     known = label >= 0
     target = lattice.weight.new_zeros(len(label), num_classes)
@@ -151,7 +158,25 @@ def bilateral_label_propagation(
     )  # fmt: skip
     # Rounding and the tolerance leave sums near 1.
     out = out.clamp_min(0)
+    if balance:
+        out = out / _label_frequency(label, target, lattice, at).clamp_min(1e-12) ** balance
     return out / out.sum(1, keepdim=True).clamp_min(torch.finfo(out.dtype).tiny)
+
+
+def _label_frequency(
+    label: Tensor, one_hot: Tensor, lattice: Lattice, at: Incidence | None
+) -> Tensor:
+    """Return the frequency of each label among the known ones of the graph of each output point,
+    ``[N', L]``, or ``[1, L]`` for one graph."""
+    known = one_hot * (label >= 0)[:, None]
+    batch = lattice.batch
+    target = batch if at is None or lattice.others is None else lattice.others[1]
+    if batch is None or target is None:
+        count = known.sum(0, keepdim=True)
+        return count / count.sum()
+    graphs = int(torch.stack([batch.max(), target.max()]).max()) + 1
+    count = known.new_zeros(graphs, known.shape[1]).index_add(0, batch, known)
+    return (count / count.sum(1, keepdim=True).clamp_min(1))[target]
 
 
 def _fill_unconnected(

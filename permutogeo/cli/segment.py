@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from permutogeo.cli.console import note_compiling, note_loading, report_errors, say
-from permutogeo.cli.image_files import compute_on, read_rgb
+from permutogeo.cli.image_files import compute_on, read_rgb, write_labels
 from permutogeo.cli.options import Device, check_device, check_positive
 from permutogeo.cli.paths import (
     IMAGE_OUTPUT_SUFFIXES,
@@ -96,7 +96,7 @@ def segment(
             scores,
         )
         make_folders([output] if overlay is None else [output, overlay])
-        _write_labels(output, labels)
+        write_labels(output, labels)
         say(f"{output}: {len(set(labels.ravel().tolist()))} labels")
         if overlay is not None:
             draw_overlay(pixels, labels, overlay)
@@ -137,19 +137,3 @@ def _read_scores(path: Path, labels_first: bool, kind: Kind) -> "np.ndarray":
             )
     scores = np.moveaxis(array, 0, -1) if labels_first else array
     return scores.astype(np.float32)
-
-
-def _write_labels(path: Path, labels: "np.ndarray") -> None:
-    """Write a palette image whose indices are the labels."""
-    import numpy as np
-    from PIL import Image
-
-    from permutogeo.data.files import replacing
-    from permutogeo.viz import palette
-
-    if int(labels.max(initial=0)) > 255:
-        raise ValueError("Expected at most 256 labels, the size of a PNG palette")
-    picture = Image.fromarray(labels.astype(np.uint8), "P")
-    picture.putpalette(palette(256).ravel().tolist())
-    with replacing(path) as temporary:
-        picture.save(temporary, "PNG")

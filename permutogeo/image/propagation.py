@@ -131,6 +131,7 @@ def propagate_labels(
     lam: float = 0.01,
     hard: bool = False,
     num_classes: int | None = None,
+    balance: float = 0.25,
 ) -> np.ndarray | Tensor:
     """Propagate sparse labels to all pixels along the colors of an image.
 
@@ -138,10 +139,12 @@ def propagate_labels(
         image: The image.
         label: Label of each pixel, -1 for none.
         sigma_pos: Bandwidth in pixels.
-        sigma_color: Bandwidth of colors in the units of the image; by default 25 of 255.
+        sigma_color: Bandwidth of colors in the units of the image; by default 50 of 255.
         lam: Smoothness; see :class:`permutogeo.nn.BilateralSolver`.
         hard: Keep the given labels exactly.
         num_classes: Number of labels; by default the largest plus 1.
+        balance: Advantage of rare labels, from 0 to 1; see
+            :func:`permutogeo.solvers.bilateral_label_propagation`.
 
     Shapes:
         - image: arrays :math:`(H, W)` or :math:`(H, W, C)`, tensors :math:`(C, H, W)` or
@@ -162,9 +165,9 @@ def propagate_labels(
     if given.dtype.is_floating_point or given.dtype == torch.bool:
         raise TypeError(f"Expected 'label' of integers (got {given.dtype})")
     rows = _to_pixels("label", given, colors).long()
-    feature, batch = _points(colors, sigma_pos, _color_bandwidth(sigma_color, 25.0, image))
+    feature, batch = _points(colors, sigma_pos, _color_bandwidth(sigma_color, 50.0, image))
     with locate_bad_pixels(image=colors):
-        found = bilateral_label_propagation(rows, feature, batch, num_classes, lam, hard)
+        found = bilateral_label_propagation(rows, feature, batch, num_classes, lam, hard, balance)
     out = found.argmax(1).view(given.shape)
     return out.cpu().numpy() if isinstance(label, np.ndarray) else out
 

@@ -58,8 +58,9 @@ class GraphSums:
 
 def _ordered_sum(x: Tensor) -> Tensor:
     """Return the sum of the rows, ``[1, C]``."""
-    whole = len(x) // _BLOCK * _BLOCK
-    parts = x[:whole].view(-1, _BLOCK, x.shape[1]).sum(1)
+    blocks = len(x) // _BLOCK
+    whole = blocks * _BLOCK
+    parts = x[:whole].view(blocks, _BLOCK, x.shape[1]).sum(1)
     return torch.cat([parts, x[whole:].sum(0, keepdim=True)]).sum(0, keepdim=True)
 
 

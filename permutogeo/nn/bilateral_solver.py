@@ -183,6 +183,7 @@ class BilateralLabelPropagation(_Solver):
     Args:
         num_classes: Number of labels :math:`L`.
         hard: Whether labels are kept exactly.
+        balance: Power of the label frequencies that the solution is divided by.
         dim, sigma, lam, learn_sigma, learn_lam, tolerance, max_iterations: As in
             :class:`BilateralSolver`.
 
@@ -208,6 +209,7 @@ class BilateralLabelPropagation(_Solver):
         sigma: float | Sequence[float] = 1.0,
         lam: float = 1.0,
         hard: bool = False,
+        balance: float = 0.25,
         learn_sigma: bool = False,
         learn_lam: bool = False,
         tolerance: float = 1e-3,
@@ -215,7 +217,7 @@ class BilateralLabelPropagation(_Solver):
     ):
         super().__init__(dim, sigma, lam, learn_sigma, learn_lam, tolerance, max_iterations)
         check_integer(self, "num_classes", num_classes)
-        self.num_classes, self.hard = num_classes, hard
+        self.num_classes, self.hard, self.balance = num_classes, hard, balance
 
     def forward(
         self,
@@ -236,7 +238,7 @@ class BilateralLabelPropagation(_Solver):
         """
         feature = self._points(feature, lattice)
         found: list[SolveReport] = []
-        settings = (self.hard, self.tolerance, self.max_iterations, lattice, found)
+        settings = (self.hard, self.balance, self.tolerance, self.max_iterations, lattice, found)
         arguments = (label, feature, batch, self.num_classes, self.lam, *settings)
         out = prefix_errors(self, bilateral_label_propagation, *arguments)
         self.report = found[0]

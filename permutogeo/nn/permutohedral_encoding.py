@@ -118,7 +118,8 @@ class PermutohedralEncoding(Module):
         """Encode positions."""
         position = self._check(position)
         at = self._locate(*self._on_levels(position))
-        out = at.slice(self.values).view(self.num_levels, len(position), -1)
+        shape = (self.num_levels, len(position), self.features_per_level)
+        out = at.slice(self.values).view(shape)
         return out.movedim(0, 1).flatten(1)
 
     def _check(self, position: Tensor) -> Tensor:
