@@ -25,6 +25,8 @@ BENCHMARKS = {
     "operators": ("operators", "operators"),
     "denoising": ("denoising", "denoising"),
     "pictures": ("pictures", "pictures"),
+    "solver": ("solver", "solver"),
+    "encoding": ("encoding", "encoding"),
 }
 
 

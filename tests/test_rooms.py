@@ -56,7 +56,7 @@ DOORS = {
     "denoising": "cascade triangles",
     "compat": "pydensecrf",
     "testing": "reference",
-    "benchmarks": "timing workloads",
+    "benchmarks": "encoding timing workloads",
 }
 # Rooms that may call Warp through the bridge; all others see ops and lattices.
 ABOVE_WARP = {"runtime", "ops", "cli", "benchmarks"}

@@ -17,8 +17,8 @@ def bench(
     """Time permutogeo beside other libraries.
 
     Benchmarks: bilateral, crf, building, convolution, paper, threads, scaling, memory, startup,
-    operators, denoising, pictures. Libraries that are not installed are left out; install them
-    with: pip install 'permutogeo[bench]'
+    operators, denoising, pictures, solver, encoding. Libraries that are not installed are left
+    out; install them with: pip install 'permutogeo[bench]'
     """
     from permutogeo.benchmarks import BENCHMARKS, run
 
