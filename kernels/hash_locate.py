@@ -22,21 +22,21 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
     fold = wp.uint64(32)
 
     @wp.func
-    def table_row(corner: Grid, low: Grid, extent: Grid, size: wp.int64, dense: wp.int64):
-        """Row of a lattice point: its number in the box of a dense level, else a hash."""
-        inside = dense > wp.int64(0)
-        index = wp.int64(0)
-        for j in range(dim):
-            relative = corner[j] - low[j]
-            inside = inside and relative >= wp.int64(0) and relative < extent[j]
-            index = index * extent[j] + relative
-        if not inside:
-            h = wp.uint64(0)
+    def table_row(corner: Grid, width: Grid, size: wp.int64, dense: wp.int64):
+        """Row of a lattice point: its coordinates modulo the widths, or a hash."""
+        if dense > wp.int64(0):
+            index = wp.int64(0)
             for j in range(dim):
-                h = (h ^ wp.uint64(corner[j])) * golden
-                h = h ^ (h >> fold)
-            index = wp.int64(h % wp.uint64(size))
-        return index
+                wrapped = corner[j] % width[j]
+                if wrapped < wp.int64(0):
+                    wrapped += width[j]
+                index = index * width[j] + wrapped
+            return index
+        h = wp.uint64(0)
+        for j in range(dim):
+            h = (h ^ wp.uint64(corner[j])) * golden
+            h = h ^ (h >> fold)
+        return wp.int64(h % wp.uint64(size))
 
     @kernel(module)
     def locate(
@@ -45,8 +45,7 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
         level: wp.array1d(dtype=wp.int64),  # [N]
         scale: Real,
         subdiagonal: Real,
-        low: wp.array1d(dtype=Grid),  # [L]
-        extent: wp.array1d(dtype=Grid),  # [L]
+        width: wp.array1d(dtype=Grid),  # [L]
         table: wp.array2d(dtype=wp.int64),  # [L, 3]: first row, number of rows, dense or not
         weight: wp.array1d(dtype=Weight),  # [N], out
         row: wp.array1d(dtype=Vertex),  # [N], out
@@ -61,7 +60,7 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
             corner[j] = wp.int64(floor[j])
         rows = Vertex()
         for k in range(corners):
-            index = table_row(corner, low[a], extent[a], table[a, 1], table[a, 2])
+            index = table_row(corner, width[a], table[a, 1], table[a, 2])
             rows[k] = int(table[a, 0] + index)
             if k < dim:
                 axis = dim - 1 - axis_label(order[k])

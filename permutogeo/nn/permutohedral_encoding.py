@@ -11,7 +11,7 @@ from torch.nn import Module, Parameter
 from permutogeo import ops
 from permutogeo.checks import check_finite, check_integer, check_points, check_scalar, fail
 from permutogeo.lattice import Incidence, Lattice
-from permutogeo.ops.hash_locate import vertex_box, vertex_density
+from permutogeo.ops.hash_locate import aligned_frame, dense_widths
 
 # Variance of the taps that scale the lattice; any would do, since resolutions are in vertices.
 _VARIANCE = 0.5
@@ -54,7 +54,7 @@ class PermutohedralEncoding(Module):
             vertices of their simplices, and other vertices read 0. By default all of the unit cube.
 
     Shapes:
-        - position: :math:`(N, d)`, in the unit cube
+        - position: :math:`(N, d)`, in the unit cube; others share rows with positions inside
         - output: :math:`(N, L F)`, from coarse to fine
 
     Example:
@@ -65,11 +65,11 @@ class PermutohedralEncoding(Module):
     """
 
     # One row of these for each level, or the vertices of a sparse encoding.
-    low: Tensor
-    extent: Tensor
+    width: Tensor
     table: Tensor
     code: Tensor | None
     box: Tensor | None
+    rotation: Tensor
     scale: Tensor
     shift: Tensor
 
@@ -98,7 +98,9 @@ class PermutohedralEncoding(Module):
         self.table_size = table_size
         levels = torch.arange(num_levels, dtype=torch.float64)
         resolution = base_resolution * growth_factor**levels
-        self.register_buffer("scale", resolution / vertex_density(dim, _VARIANCE) ** (1 / dim))
+        rotation, self._factor = aligned_frame(dim, _VARIANCE)
+        self.register_buffer("rotation", rotation, persistent=False)
+        self.register_buffer("scale", resolution / self._factor.prod() ** (1 / dim))
         order = torch.arange(num_levels * dim, dtype=torch.float64).view(num_levels, dim)
         self.register_buffer("shift", (order + 1) * _GOLDEN % 1)
         rows = self._plan_tables() if points is None else self._find_vertices(points)
@@ -133,15 +135,16 @@ class PermutohedralEncoding(Module):
 
     def _on_levels(self, position: Tensor) -> tuple[Tensor, Tensor]:
         """Return the features of positions on all levels ``[L N, d]``, and the level of each."""
-        scale, shift = (each.to(position.dtype) for each in (self.scale, self.shift))
-        feature = torch.addcmul(shift[:, None], position, scale[:, None, None])
+        dtype = position.dtype
+        aligned = position @ self.rotation.to(dtype)
+        scale, shift = self.scale.to(dtype), self.shift.to(dtype)
+        feature = torch.addcmul(shift[:, None], aligned, scale[:, None, None])
         level = torch.arange(self.num_levels, device=position.device)
         return feature.flatten(0, 1), level.repeat_interleave(len(position))
 
     def _locate(self, feature: Tensor, level: Tensor) -> Incidence:
         if self.code is None or self.box is None:
-            tables = (self.low, self.extent, self.table)
-            weight, row = ops.hash_locate(feature, level, *tables, _VARIANCE)
+            weight, row = ops.hash_locate(feature, level, self.width, self.table, _VARIANCE)
         else:
             slots = ops.hash_codes(self.code)
             weight, row = ops.locate(feature, level, self.code, self.box, slots, _VARIANCE)
@@ -149,12 +152,11 @@ class PermutohedralEncoding(Module):
         return Incidence(row, weight, len(self.values), complete=True)
 
     def _plan_tables(self) -> int:
-        """Set the box and the table of each level, and return the number of rows."""
-        corners = torch.tensor([[0.0] * self.dim, [1.0] * self.dim], dtype=torch.float64)
-        lows, extents, tables, first = [], [], [], 0
-        for i in range(self.num_levels):
-            low, extent = vertex_box(corners * self.scale[i] + self.shift[i], _VARIANCE)
-            size = math.prod(extent)
+        """Set the widths and the table of each level, and return the number of rows."""
+        widths, tables, first = [], [], 0
+        for i, scale in enumerate(self.scale.tolist()):
+            width = dense_widths(scale, self._factor)
+            size = math.prod(width)
             if self.table_size is None and size > _MOST_EXACT:
                 fail(
                     self,
@@ -163,14 +165,13 @@ class PermutohedralEncoding(Module):
                 )
             dense = self.table_size is None or size <= self.table_size
             size = size if dense else int(self.table_size or 0)
-            lows.append(low)
-            extents.append(extent)
+            widths.append([min(each, 2**31) for each in width])
             tables.append([first, size, int(dense)])
             first += size
         if first > _MOST_ROWS:
             fail(self, f"Expected at most {_MOST_ROWS} rows in all levels (got {first})")
-        for name, rows in (("low", lows), ("extent", extents), ("table", tables)):
-            self.register_buffer(name, torch.tensor(rows), persistent=False)
+        self.register_buffer("width", torch.tensor(widths), persistent=False)
+        self.register_buffer("table", torch.tensor(tables), persistent=False)
         self.register_buffer("code", None)
         self.register_buffer("box", None)
         return first

@@ -1,40 +1,47 @@
+import math
+
 import pytest
 import torch
 
 from permutogeo import Lattice, ops
-from permutogeo.ops.hash_locate import vertex_box, vertex_density
+from permutogeo.ops.hash_locate import aligned_frame, dense_widths
 
 DOUBLE = torch.float64
 
 
-def tables(dim, sizes, dense):
-    corners = torch.stack([torch.zeros(dim), torch.full((dim,), 3.0)])
-    low, extent = vertex_box(corners, 0.5)
+def tables(dim, sizes, dense, side=3.0):
+    width = dense_widths(side, aligned_frame(dim, 0.5)[1])
     first = torch.tensor([0, *sizes]).cumsum(0)[:-1].tolist()
     rows = [list(row) for row in zip(first, sizes, dense, strict=True)]
-    return torch.tensor([low] * len(sizes)), torch.tensor([extent] * len(sizes)), torch.tensor(rows)
+    return torch.tensor([width] * len(sizes)), torch.tensor(rows)
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 5])
 @pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
-def test_weights_are_those_of_the_lattice(dim, dtype):
-    feature = torch.rand(50, dim, dtype=dtype) * 3
-    level = torch.arange(50) % 2
-    size = int(vertex_box(torch.tensor([[0.0] * dim, [3.0] * dim]), 0.5)[1][0] ** dim * 99)
+def test_rows_of_a_dense_table_are_vertices(dim, dtype):
+    """One row for each vertex of the lattice over a cube, wherever the cube is."""
+    rotation, factor = aligned_frame(dim, 0.5)
+    size = math.prod(dense_widths(3.0, factor))
+    position = torch.rand(3000, dim, dtype=DOUBLE) * 3
+    feature = (position @ rotation + torch.randn(dim, dtype=DOUBLE) * 5).to(dtype)
+    level = torch.arange(3000) % 2
     weight, row = ops.hash_locate(feature, level, *tables(dim, [size, 7], [1, 0]), 0.5)
     lattice = Lattice.build(feature, level)
     assert torch.equal(weight, lattice.weight)
     dense = level == 0
     pairs = torch.stack([row[dense].flatten(), lattice.vertex[dense].flatten()], 1).unique(dim=0)
     assert len(pairs) == len(pairs[:, 0].unique()) == len(pairs[:, 1].unique())
-    assert row[dense].max() < size
+    assert row[dense].min() >= 0 and row[dense].max() < size
     assert size <= row[~dense].min() and row[~dense].max() < size + 7
 
 
-def test_vertex_density():
-    assert vertex_density(2, 0.5) == pytest.approx(
-        Lattice.build(torch.rand(300000, 2) * 60).num_vertices / 3600, rel=0.1
-    )
+@pytest.mark.parametrize("dim", [1, 2, 3, 4])
+def test_aligned_frame(dim):
+    rotation, factor = aligned_frame(dim, 0.5)
+    torch.testing.assert_close(rotation @ rotation.T, torch.eye(dim, dtype=DOUBLE))
+    side = {1: 1000.0, 2: 40.0, 3: 14.0, 4: 8.0}[dim]
+    count = Lattice.build(torch.rand(200_000, dim) * side).num_vertices
+    assert 0.95 < count / (factor.prod() * side**dim) < 1 + 2.5 * dim / side
 
 
 def test_gradgradcheck_and_opcheck():
