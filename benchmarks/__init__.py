@@ -34,6 +34,8 @@ BENCHMARKS = {
     "gpu": ("gpu", "gpu"),
     "occupancy": ("occupancy", "occupancy"),
     "roofline": ("roofline", "roofline"),
+    "solver": ("solver", "solver"),
+    "encoding": ("encoding", "encoding"),
 }
 
 

@@ -27,17 +27,24 @@ def _pixels(height: int, width: int) -> np.ndarray:
     return np.stack([x, y], -1)
 
 
+def image_features(size: int, noisy: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the features of W1, ``[N, 5]``, and the colors, ``[N, 3]``."""
+    image = _astronaut(size, size)
+    if noisy:
+        noise = np.random.default_rng(0).normal(0, 0.05, image.shape)
+        image = np.clip(image + noise, 0, 1).astype(np.float32)
+    position = _pixels(size, size) / 16
+    feature = np.concatenate([position, image / 0.1], -1).reshape(-1, 5)
+    return torch.from_numpy(feature), torch.from_numpy(image).view(-1, 3)
+
+
 def bilateral(quick: bool = False) -> None:
     """W1: build a 5-D lattice over an image and filter four channels."""
     size, repeats = (256, 3) if quick else (1024, 15)
-    clean = _astronaut(size, size)
-    noise = np.random.default_rng(0).normal(0, 0.05, clean.shape)
-    noisy = np.clip(clean + noise, 0, 1).astype(np.float32)
     rows = []
-    for name, image in (("clean", clean), ("noisy", noisy)):
-        position = _pixels(size, size) / 16
-        feature = torch.from_numpy(np.concatenate([position, image / 0.1], -1).reshape(-1, 5))
-        x = torch.cat([torch.from_numpy(image).view(-1, 3), torch.ones(size * size, 1)], 1)
+    for name in ("clean", "noisy"):
+        feature, colors = image_features(size, name == "noisy")
+        x = torch.cat([colors, torch.ones(size * size, 1)], 1)
         vertices = pg.Lattice.build(feature).num_vertices
 
         def filtered(feature=feature, x=x) -> torch.Tensor:

@@ -272,3 +272,103 @@ def check_filter(weight: Tensor, taps: int, values: Tensor, groups: int, shared:
         )
     if weight.device != values.device:
         raise ValueError(f"Expected 'filter_weight' on {values.device} (got {weight.device})")
+
+
+def check_scalar(owner: Any, name: str, value: Any, below: float = math.inf) -> Any:
+    """Raise unless ``value`` is a number or a scalar tensor in 0 .. ``below``, both excluded."""
+    scalar = isinstance(value, Tensor) and value.numel() == 1 and value.is_floating_point()
+    if not scalar and (not isinstance(value, int | float) or isinstance(value, bool)):
+        fail(owner, f"Expected '{name}' to be a number (got {value!r})", TypeError)
+    number = float(value.detach()) if isinstance(value, Tensor) else float(value)
+    if not 0 < number < below:
+        fail(owner, f"Expected '{name}' greater than 0 and less than {below:g} (got {number:g})")
+    return value
+
+
+def check_confidence(
+    target: Tensor, confidence: Any, hard: Any, batch: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Raise unless ``confidence`` weighs the rows of ``target``, with something known in each
+    graph.
+
+    Returns:
+        The confidence ``[N, 1]`` or ``[N, C]``, 0 at the points of ``hard``, and where the target
+        is used, of the same shape.
+    """
+    count, channels = target.shape
+    if confidence is None:
+        confidence = target.new_ones(count, 1)
+    if not isinstance(confidence, Tensor) or not confidence.is_floating_point():
+        kind = confidence.dtype if isinstance(confidence, Tensor) else type(confidence).__name__
+        raise TypeError(f"Expected 'confidence' to be a floating-point tensor (got {kind})")
+    if confidence.device != target.device:
+        raise ValueError(
+            f"Expected 'confidence' on {target.device} like 'target' (got {confidence.device})"
+        )
+    if confidence.shape not in ((count,), (count, 1), (count, channels)):
+        raise ValueError(
+            f"Expected 'confidence' of shape [{count}] or [{count}, {channels}] "
+            f"(got {list(confidence.shape)})"
+        )
+    confidence = confidence[:, None] if confidence.dim() == 1 else confidence
+    bad = ~((confidence >= 0) & confidence.isfinite()).all(1)
+    if bool(bad.any()):
+        row = int(bad.nonzero()[0])
+        raise ValueError(
+            f"Expected 'confidence' of finite numbers of at least 0 "
+            f"(got {confidence[row].tolist()} in row {row})"
+        )
+    known = confidence > 0
+    if hard is not None:
+        if not isinstance(hard, Tensor) or hard.dtype != torch.bool or hard.shape != (count,):
+            got = f"{hard.dtype} {list(hard.shape)}" if isinstance(hard, Tensor) else hard
+            raise ValueError(f"Expected 'hard' to be a bool tensor of shape [{count}] (got {got})")
+        confidence = torch.where(hard[:, None], 0.0, confidence)
+        known = known | hard[:, None]
+    check_finite(None, "target", torch.where(known, target, 0.0))
+    _check_known(known.all(1), batch)
+    return confidence, known
+
+
+def _check_known(known: Tensor, batch: Tensor | None) -> None:
+    """Raise unless each graph has a known row; no points at all are fine."""
+    if len(known) == 0:
+        return
+    if batch is None:
+        if not bool(known.any()):
+            raise ValueError("Expected at least one known point (got a confidence of 0 everywhere)")
+        return
+    graphs, row = batch.unique(return_inverse=True)
+    total = torch.zeros_like(graphs).index_add(0, row, known.to(graphs.dtype))
+    if bool((total == 0).any()):
+        graph = int(graphs[int((total == 0).nonzero()[0])])
+        raise ValueError(f"Expected a known point in each graph (got none in graph {graph})")
+
+
+def check_labels(label: Any, count: int, device: torch.device, num_classes: int | None) -> int:
+    """Raise unless ``label`` holds a label of at least -1 for each point, and one that is known.
+
+    Returns:
+        The number of labels.
+    """
+    if not isinstance(label, Tensor) or label.dtype != torch.int64:
+        kind = label.dtype if isinstance(label, Tensor) else type(label).__name__
+        raise TypeError(f"Expected 'label' to be an int64 tensor (got {kind})")
+    if label.shape != (count,) or label.device != device:
+        raise ValueError(
+            f"Expected 'label' of shape [{count}] on {device} "
+            f"(got {list(label.shape)} on {label.device})"
+        )
+    if num_classes is not None:
+        check_integer(None, "num_classes", num_classes)
+    least, most = (int(bound) for bound in label.aminmax()) if count else (-1, -1)
+    limit = _LARGEST if num_classes is None else num_classes
+    if least < -1 or most >= limit:
+        row = int(((label < -1) | (label >= limit)).nonzero()[0])
+        raise ValueError(
+            f"Expected 'label' from 0 to {limit - 1}, or -1 for none "
+            f"(got {int(label[row])} in row {row})"
+        )
+    if count and most < 0:
+        raise ValueError("Expected at least one label (got -1 everywhere)")
+    return max(most + 1, 1) if num_classes is None else num_classes

@@ -18,7 +18,8 @@ BASE = {"checks", "typing"}
 OPS = BASE | {"runtime", "ops"}
 LATTICE = OPS | {"lattice"}
 FUNCTIONAL = LATTICE | {"functional"}
-NN = FUNCTIONAL | {"nn"}
+SOLVERS = FUNCTIONAL | {"solvers"}
+NN = SOLVERS | {"nn"}
 MODELS = NN | {"models", "weights", "data"}
 DATA = {"data", "typing"}
 ROOMS = {
@@ -31,7 +32,8 @@ ROOMS = {
     "lattice": OPS,
     "distributed": LATTICE,
     "functional": LATTICE,
-    "nn": FUNCTIONAL | {"distributed"},
+    "solvers": FUNCTIONAL,
+    "nn": SOLVERS | {"distributed"},
     "weights": DATA,
     "models": NN | {"weights"},
     "image": NN | DATA,
@@ -49,15 +51,16 @@ ROOMS = {
 DOORS = {
     "distributed": "halo points ranges ranks",
     "runtime": "bridge memory products resources threads",
-    "ops": "boxes build mean_field stencils strided",
-    "lattice": "caching diagonal incidence lattice normalization points precision warmup",
+    "ops": "boxes build hash_locate mean_field stencils strided",
+    "lattice": "bilateral_system caching conjugate_gradient diagonal incidence lattice "
+    "normalization points precision warmup",
     "nn": "crf",
     "weights": "pretrained",
     "data": "fields files formats geometry mesh open3d_loader pixels point_cloud require",
     "denoising": "cascade cloud_error surface_sampling triangles",
     "compat": "pydensecrf spconv",
     "testing": "reference",
-    "benchmarks": "denoising_set timing workloads",
+    "benchmarks": "denoising_set encoding timing workloads",
     "datasets": "synthetic",
 }
 # Rooms that may call Warp through the bridge; all others see ops and lattices.

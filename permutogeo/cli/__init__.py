@@ -14,6 +14,7 @@ from permutogeo.cli.denoise import denoise
 from permutogeo.cli.filter import filter_image
 from permutogeo.cli.info import info
 from permutogeo.cli.options import PlainCommand
+from permutogeo.cli.propagate import propagate
 from permutogeo.cli.segment import segment
 from permutogeo.cli.selftest import selftest
 from permutogeo.cli.train import train
@@ -33,6 +34,7 @@ app.command(cls=PlainCommand)(denoise)
 app.command("filter", cls=PlainCommand)(filter_image)
 app.command(cls=PlainCommand)(upsample)
 app.command(cls=PlainCommand)(segment)
+app.command(cls=PlainCommand)(propagate)
 app.add_typer(train, name="train")
 app.command(cls=PlainCommand)(info)
 app.command(cls=PlainCommand)(warmup)

@@ -95,6 +95,22 @@ def write_image(pixels: "np.ndarray", output: Path, source: Path) -> None:
         picture.save(temporary)
 
 
+def write_labels(path: Path, labels: "np.ndarray") -> None:
+    """Write a palette image whose indices are the labels."""
+    import numpy as np
+    from PIL import Image
+
+    from permutogeo.data.files import replacing
+    from permutogeo.viz import palette
+
+    if int(labels.max(initial=0)) > 255:
+        raise ValueError("Expected at most 256 labels, the size of a PNG palette")
+    picture = Image.fromarray(labels.astype(np.uint8), "P")
+    picture.putpalette(palette(256).ravel().tolist())
+    with replacing(path) as temporary:
+        picture.save(temporary, "PNG")
+
+
 def _is_flat(path: Path) -> bool:
     """Return whether an .npy file holds an array ``[H, W]``."""
     import numpy as np

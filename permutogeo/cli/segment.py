@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from permutogeo.cli.console import note_compiling, note_loading, report_errors, say
-from permutogeo.cli.image_files import compute_on, read_rgb
+from permutogeo.cli.image_files import compute_on, read_rgb, write_labels
 from permutogeo.cli.image_runs import ImageJob, plan_images, run_images
 from permutogeo.cli.options import (
     ClusterOptions,
@@ -78,7 +78,7 @@ class SegmentWork:
             scores,
         )
         make_folders([job.target] if job.overlay is None else [job.target, job.overlay])
-        _write_labels(job.target, labels)
+        write_labels(job.target, labels)
         line = f"{job.target}: {len(set(labels.ravel().tolist()))} labels"
         if job.overlay is None:
             return line
@@ -192,19 +192,3 @@ def _read_scores(path: Path, labels_first: bool, kind: Kind) -> "np.ndarray":
             )
     scores = np.moveaxis(array, 0, -1) if labels_first else array
     return scores.astype(np.float32)
-
-
-def _write_labels(path: Path, labels: "np.ndarray") -> None:
-    """Write a palette image whose indices are the labels."""
-    import numpy as np
-    from PIL import Image
-
-    from permutogeo.data.files import replacing
-    from permutogeo.viz import palette
-
-    if int(labels.max(initial=0)) > 255:
-        raise ValueError("Expected at most 256 labels, the size of a PNG palette")
-    picture = Image.fromarray(labels.astype(np.uint8), "P")
-    picture.putpalette(palette(256).ravel().tolist())
-    with replacing(path) as temporary:
-        picture.save(temporary, "PNG")

@@ -5,7 +5,15 @@ float; results have the kind, layout and type of the input. Pixel centers lie at
 """
 
 from permutogeo.image.bilateral import bilateral_filter
+from permutogeo.image.propagation import bilateral_refine, colorize, propagate_labels
 from permutogeo.image.segmentation import segment
 from permutogeo.image.upsampling import joint_bilateral_upsample
 
-__all__ = ["bilateral_filter", "joint_bilateral_upsample", "segment"]
+__all__ = [
+    "bilateral_filter",
+    "bilateral_refine",
+    "colorize",
+    "joint_bilateral_upsample",
+    "propagate_labels",
+    "segment",
+]

@@ -8,6 +8,7 @@ torch.Size([50, 8])
 """
 
 from permutogeo.nn.bilateral_conv import BilateralConv
+from permutogeo.nn.bilateral_solver import BilateralLabelPropagation, BilateralSolver
 from permutogeo.nn.crf.compatibility import Compatibility
 from permutogeo.nn.crf.dense_crf import DenseCRF
 from permutogeo.nn.crf.kernels import GaussianKernel, LearnedKernel
@@ -21,10 +22,13 @@ from permutogeo.nn.lattice_norm import LatticeNorm
 from permutogeo.nn.lattice_pool import LatticePool
 from permutogeo.nn.lattice_slice import LatticeSlice
 from permutogeo.nn.lattice_unpool import LatticeUnpool
+from permutogeo.nn.permutohedral_encoding import PermutohedralEncoding
 from permutogeo.nn.point_net_splat import PointNetSplat
 
 __all__ = [
     "BilateralConv",
+    "BilateralLabelPropagation",
+    "BilateralSolver",
     "CRFLoss",
     "Compatibility",
     "DenseCRF",
@@ -40,5 +44,6 @@ __all__ = [
     "LatticeUnpool",
     "LearnedKernel",
     "MeanField",
+    "PermutohedralEncoding",
     "PointNetSplat",
 ]

@@ -12,6 +12,7 @@ from permutogeo.ops.convolve_channelwise import convolve_channelwise, correlate_
 from permutogeo.ops.convolve_edges import convolve_edges, correlate_edges, sort_edges
 from permutogeo.ops.dot import dot
 from permutogeo.ops.embed import embed_adjoint, embed_tangent
+from permutogeo.ops.hash_locate import hash_locate
 from permutogeo.ops.locate import locate
 from permutogeo.ops.midpoints import midpoints
 from permutogeo.ops.neighbors import cubic_neighbors, neighbors, opposite
@@ -39,6 +40,7 @@ __all__ = [
     "embed_tangent",
     "find",
     "hash_codes",
+    "hash_locate",
     "locate",
     "midpoints",
     "neighbors",

@@ -21,8 +21,8 @@ _WIDEST = 64
 def _blur(values, neighbors, dim, taps, reverse):
     device, count = values.device, len(values)
     radius, channels = len(taps) // 2, values.shape[1]
-    # Row widths that fill SIMD vectors get a kernel of their own.
-    wide = channels % _LANES == 0 and 0 < channels <= _WIDEST
+    # Narrow rows, and widths that fill SIMD vectors, get a kernel of their own.
+    wide = 0 < channels <= _WIDEST and (channels <= _LANES or channels % _LANES == 0)
     make, key = (kernels.make_wide, (channels,)) if wide else (kernels.make, ())
     run = bridge.load_kernels(make, values.dtype, radius, *key, device=device)
     # Normalized by the response at the center, which only equal steps along all axes reach.

@@ -16,7 +16,7 @@ from permutogeo.data import to_mesh
 
 ROOT = Path(__file__).parent.parent.parent
 COMMANDS = (
-    *("denoise", "filter", "upsample", "segment", "train", "train denoise"),
+    *("denoise", "filter", "upsample", "segment", "propagate", "train", "train denoise"),
     *("info", "warmup", "bench"),
 )
 MAIN = [sys.executable, "-c", "from permutogeo.cli import main; main()"]
@@ -42,7 +42,7 @@ def test_help(command, columns):
     assert all(len(line) <= columns or "permutogeo " in line for line in lines)
     for unwanted in ("bool", "list[", "[/", "{", "Annotated"):
         assert unwanted not in result.output
-    if command.split()[:1] in (["denoise"], ["filter"], ["upsample"], ["segment"]):
+    if command in ("denoise", "filter", "upsample", "segment", "propagate"):
         assert "--device" in result.output and "Example" in result.output
 
 
@@ -66,6 +66,9 @@ MISTAKES = [
     ["filter", "photo.png", "-o", "photo.png"],
     ["upsample", "photo.png", "--guide", "no.png", "-o", "x.png"],
     ["segment", "photo.png", "--unary", "photo.png", "-o", "x.png"],
+    ["propagate", "photo.png", "-o", "x.png"],
+    ["propagate", "photo.png", "--labels", "no.png", "-o", "x.png"],
+    ["propagate", "scan.ply", "--colors", "photo.png", "-o", "x.ply"],
     ["train", "denoise", "--data", "nofolder", "-o", "x.safetensors"],
     ["warmup", "--dims", "x"],
 ]

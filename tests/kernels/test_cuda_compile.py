@@ -11,6 +11,7 @@ from permutogeo.kernels import (
     convolve_edges,
     dot,
     embed,
+    hash_locate,
     mean_field,
     midpoints,
     neighbors,
@@ -26,6 +27,7 @@ ARCHITECTURES = [80, 90]
 PER_POINT = {
     "embed": lambda dim, dtype, words: embed.make(dim, dtype),
     "build": build.make,
+    "hash locate": lambda dim, dtype, words: hash_locate.make(dim, dtype),
     "slice": lambda dim, dtype, words: slice.make(dim + 1, dtype),
     "splat": lambda dim, dtype, words: splat.make(dim + 1, dtype),
     "dot": lambda dim, dtype, words: dot.make(dim + 1, dtype),

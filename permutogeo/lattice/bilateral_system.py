@@ -1,0 +1,238 @@
+"""The linear system of the bilateral solver, on the vertices of a lattice."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from permutogeo.lattice.conjugate_gradient import GraphSums, SolveReport, conjugate_gradient
+from permutogeo.lattice.incidence import Incidence
+from permutogeo.lattice.lattice import Lattice
+
+# Steps of the bistochastic normalization; the error falls by about a half in each.
+_NORMALIZATION_STEPS = 10
+# Mass of vertices that points touch with weight 0: they follow their neighbors.
+_LEAST_MASS = 1e-6
+
+
+@dataclass(frozen=True)
+class BilateralSystem:
+    r"""The matrix :math:`A = \lambda (D - N B N) + \mathrm{diag}(c)` over the vertices.
+
+    :math:`B` is the symmetric part of the lattice's blur and :math:`N` makes :math:`N B N`
+    bistochastic: its row sums :math:`D` are the masses of the vertices.
+
+    Args:
+        lattice: The lattice.
+        scale: The diagonal of :math:`N`, ``[M, 1]``.
+        degree: The diagonal of :math:`D`, ``[M, 1]``.
+        confidence: Confidence splatted to the vertices, ``[M, 1]`` or ``[M, C]``.
+        lam: The smoothness, a scalar.
+        free: Vertices that are not held, ``[M, 1]`` bool; all if ``None``.
+        tolerance: Relative residual at which to stop.
+        max_iterations: Most iterations.
+    """
+
+    lattice: Lattice
+    scale: Tensor
+    degree: Tensor
+    confidence: Tensor
+    lam: Tensor
+    free: Tensor | None
+    tolerance: float
+    max_iterations: int
+
+    def apply(self, y: Tensor) -> Tensor:
+        """Multiply values at vertices ``[M, C]`` by the matrix."""
+        smooth = self.scale * symmetric_blur(self.lattice, self.scale * y)
+        return self.lam * (self.degree * y - smooth) + self.confidence * y
+
+    def solve(self, right: Tensor) -> tuple[Tensor, SolveReport]:
+        """Solve for values at vertices, 0 where they are held; differentiable to any order by the
+        implicit function theorem.
+
+        Args:
+            right: The right-hand side, ``[M, C]``.
+        """
+        with torch.no_grad():
+            solution, report = self._iterate(right)
+        if not report.converged:
+            warnings.warn(
+                f"The bilateral solver {report} (tolerance {self.tolerance:g}); raise "
+                "'max_iterations' or 'tolerance'",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        inputs = (right, self.scale, self.degree, self.confidence, self.lam)
+        if torch.is_grad_enabled() and any(each.requires_grad for each in inputs):
+            solution = _ImplicitSolution.apply(*inputs, solution, self)
+        return solution, report
+
+    def _iterate(self, right: Tensor) -> tuple[Tensor, SolveReport]:
+        """Run conjugate gradients, from the mean of the targets around each vertex."""
+        diagonal = self.degree - center_tap(self.lattice) * self.scale.square()
+        diagonal = self.lam * diagonal + self.confidence
+        inverse = torch.where(diagonal > 0, 1 / diagonal, 1.0)
+        sums = GraphSums(self._counts())
+        known = self.confidence > 0
+        weight = sums.dot(self.confidence, torch.ones_like(self.confidence))
+        mean = sums.dot(right, torch.ones_like(right)) / torch.where(weight > 0, weight, 1.0)
+        local = right / torch.where(known, self.confidence, 1.0)
+        start = torch.where(known, local, sums.expand(mean))
+        if self.free is not None:
+            inverse, start = inverse * self.free, start * self.free
+        settings = (self.tolerance, self.max_iterations)
+        return conjugate_gradient(self.apply, inverse, right, start, sums, *settings)
+
+    def _counts(self) -> list[int] | None:
+        """Vertices of each graph, or ``None`` for one graph."""
+        if self.lattice.batch is None:
+            return None
+        count = self.lattice.vertex_batch.bincount()
+        return count[count > 0].tolist()
+
+
+class _ImplicitSolution(torch.autograd.Function):
+    """The solution ``y`` of ``A y = right``, with the derivative of the implicit equation.
+
+    For a gradient ``g`` of ``y``, the gradient of the right-hand side is ``v`` with ``A v = g``,
+    and that of the entries of ``A`` is ``- v y^T``.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        *tensors, solution, system = inputs
+        ctx.system, out = system, solution.clone()
+        ctx.save_for_backward(*tensors, out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple:
+        _, scale, degree, confidence, lam, y = ctx.saved_tensors
+        system = replace(ctx.system, scale=scale, degree=degree, confidence=confidence, lam=lam)
+        grad = grads[0] if system.free is None else grads[0] * system.free
+        v, _ = system.solve(grad)
+        around_v, around_y = (symmetric_blur(system.lattice, scale * each) for each in (v, y))
+        product = v * y
+        grad_confidence = -product if confidence.shape[1] > 1 else -product.sum(1, keepdim=True)
+        grad_degree = -lam * product.sum(1, keepdim=True)
+        grad_scale = lam * (v * around_y + y * around_v).sum(1, keepdim=True)
+        grad_lam = -(v * (degree * y - scale * around_y)).sum()
+        return v, grad_scale, grad_degree, grad_confidence, grad_lam, None, None
+
+
+def symmetric_blur(lattice: Lattice, values: Tensor) -> Tensor:
+    """Apply the symmetric part of the blur to values at vertices.
+
+    Axis by axis, the blur passes through occupied vertices only, which makes it depend on the order
+    of the axes.
+    """
+    return 0.5 * (lattice.blur(values) + lattice.blur(values, transpose=True))
+
+
+def center_tap(lattice: Lattice) -> float:
+    """Return the least diagonal entry of the blur, that of a vertex without neighbors."""
+    corners = lattice.dim + 1
+    center = lattice.taps[len(lattice.taps) // 2]
+    return center**corners / sum(tap**corners for tap in lattice.taps)
+
+
+def bistochastic_scale(
+    lattice: Lattice, at: Incidence | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    r"""Return the diagonals of :math:`N` and :math:`D = \mathrm{diag}(N B N 1)`, ``[M, 1]``.
+
+    The iteration :math:`n \leftarrow \sqrt{n m / B n}` of Barron and Poole, where :math:`m` is the
+    number of points splatted to each vertex. The row sums are those of the final scales, so that
+    the smoothness term of a constant is 0 to rounding.
+
+    Args:
+        at: Output points, which count as points too.
+    """
+
+    def compute() -> tuple[Tensor, Tensor]:
+        mass = lattice.splat(lattice.weight.new_ones(lattice.num_points, 1, dtype=dtype))
+        if at is not None:
+            mass = mass + lattice.splat(mass.new_ones(at.num_points, 1), at)
+        mass = mass.clamp_min(_LEAST_MASS)
+        n = torch.ones_like(mass)
+        for _ in range(_NORMALIZATION_STEPS):
+            n = (n * mass / symmetric_blur(lattice, n)).sqrt()
+        return n, n * symmetric_blur(lattice, n)
+
+    if at is not None and not lattice.is_output(at):
+        return compute()
+    return lattice.cached_constant(("bistochastic", at is not None, dtype), compute)
+
+
+def reached_vertices(lattice: Lattice, seeds: Tensor) -> Tensor:
+    """Return the vertices that are connected to a seed by steps along axes, ``[M]`` bool.
+
+    Connected components by hooking and pointer jumping.
+
+    Args:
+        seeds: ``[M]`` bool.
+    """
+    own = torch.arange(lattice.num_vertices, device=seeds.device)
+    neighbors = lattice.neighbors(len(lattice.taps) // 2, stencil="axis")
+    columns = [torch.where(column < 0, own, column) for column in neighbors[:, 1:].T]
+    label = own
+    while True:
+        least = label
+        for column in columns:
+            least = torch.minimum(least, label[column])
+        hooked = label.scatter_reduce(0, label, least, "amin")
+        hooked = torch.minimum(hooked, least)
+        hooked = hooked[hooked]
+        if torch.equal(hooked, label):
+            break
+        label = hooked
+    return torch.zeros_like(seeds).index_fill(0, label[seeds], True)[label]
+
+
+def solve_at_points(
+    lattice: Lattice,
+    at: Incidence | None,
+    target: Tensor,
+    confidence: Tensor,
+    lam: Tensor,
+    hard: Tensor | None,
+    tolerance: float,
+    max_iterations: int,
+) -> tuple[Tensor, Tensor, SolveReport]:
+    """Return the solution at the output points ``[N', C]``, which of them are connected to a point
+    with a target ``[N']``, and the convergence.
+
+    Args:
+        target: ``[N, C]``, finite.
+        confidence: ``[N, 1]`` or ``[N, C]``, 0 at the points of ``hard``.
+        hard: Points whose vertices are held at their targets, ``[N]`` bool.
+    """
+    scale, degree = bistochastic_scale(lattice, at, target.dtype)
+    channels = target.shape[1]
+    sums = lattice.splat(torch.cat([target * confidence, confidence], 1))
+    right, weight = sums[:, :channels], sums[:, channels:]
+    free, held = None, None
+    if hard is not None:
+        with_hard = hard[:, None].to(target.dtype)
+        sums = lattice.splat(torch.cat([target * with_hard, with_hard], 1))
+        free = sums[:, -1:] <= 0
+        held = sums[:, :-1] / torch.where(free, 1.0, sums[:, -1:])  # 0 where free
+    system = BilateralSystem(lattice, scale, degree, weight, lam, free, tolerance, max_iterations)
+    if free is None or held is None:
+        values, report = system.solve(right)
+    else:
+        values, report = system.solve((right - system.apply(held)) * free)
+        values = values + held
+    out = lattice.slice(values, at)
+    known = (confidence > 0).all(1) if hard is None else (confidence > 0).all(1) | hard
+    if at is None and bool(known.all()):
+        return out, known, report
+    with torch.no_grad():
+        seeds = (weight > 0).all(1) if free is None else (weight > 0).all(1) | ~free[:, 0]
+        reached = reached_vertices(lattice, seeds).to(out.dtype)[:, None]
+        return out, lattice.slice(reached, at)[:, 0] > 0.5, report
