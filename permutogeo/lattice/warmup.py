@@ -84,7 +84,9 @@ def _exercise_crf(dims: list[int], labels: list[int]) -> None:
     single = [(dim,) for dim in dims]
     for chosen in (*single, *combinations(dims, 2)):
         lattices = [Lattice.build(torch.zeros(2, dim, device="cpu")) for dim in chosen]
-        corners = [Corners(each.vertex, *[each.weight] * 2, each.num_vertices) for each in lattices]
+        corners = [
+            Corners(each.vertex, each.weight, each.weight, each.num_vertices) for each in lattices
+        ]
         blurs = [
             blur_filter(each.neighbors(stencil="axis"), each.dim, each.taps, each.num_vertices, 1.0)
             for each in lattices
