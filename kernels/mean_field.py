@@ -202,12 +202,14 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
             for p in range(count):
                 row = place + p * blocks
                 total = sum_labels(row, blocks, power)
-                scale = 1.0 / total
-                shift = wp.log(total) * ones
+                if logarithm > 0:
+                    total = wp.log(total)
+                else:
+                    total = 1.0 / total
                 for b in range(blocks):
-                    block = power[row + b] * scale
+                    block = power[row + b] * total
                     if logarithm > 0:
-                        block = logits[row + b] - shift
+                        block = logits[row + b] - total * ones
                     if first + p < last:
                         # The padding reaches into the next row, which is written afterwards.
                         whole[first + p, b] = block

@@ -21,6 +21,13 @@ _LANES = 8
 _WINDOW = 16384
 
 
+def _block_lanes(channels: int) -> int:
+    """Return the lanes of the blocks of a row, 0 for rows that are not divided."""
+    if channels == 1:  # responses to ones, by which kernels are normalized
+        return 1
+    return _LANES if channels and channels % _LANES == 0 else 0
+
+
 class _Plan:
     """Kernels and weights of a blur.
 
@@ -50,7 +57,7 @@ class _Plan:
 
 def _blur(values, neighbors, dim, taps, reverse):
     count, channels = values.shape
-    plan = _Plan(values, dim, taps, lanes=_LANES if channels and channels % _LANES == 0 else 0)
+    plan = _Plan(values, dim, taps, _block_lanes(channels))
     current = with_zero_row(values)
     other = memory.empty(*current.shape, dtype=values.dtype, device=values.device)
     other[count] = 0
