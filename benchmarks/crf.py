@@ -1,4 +1,4 @@
-"""Benchmark W2: dense CRF inference on an image, beside pydensecrf."""
+"""Benchmark W2: dense CRF inference on an image, beside pydensecrf; then on other programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from permutogeo.benchmarks import peers
+from permutogeo.benchmarks import crf_programs, peers
 from permutogeo.benchmarks.limits import reset_peak, status
 from permutogeo.benchmarks.timing import in_turn, ms, square_product, table, threads
 from permutogeo.nn import DenseCRF, GaussianKernel
@@ -100,6 +100,7 @@ def crf(quick: bool = False) -> None:
     names = [name for name in (PEER, OURS) if name != PEER or peer]
     rows = [[name, f"{_peak(name, size, 1 if quick else 5):.0f}"] for name in names]
     table("Peak memory of one inference, beyond what is loaded", ["", "MB"], rows)
+    crf_programs.programs(quick)
 
 
 def _peak(package: str, size: tuple[int, int], runs: int) -> float:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from permutogeo.kernels import rows
-from permutogeo.kernels.module import kernel, named
+from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
 
 
 @cache
@@ -60,28 +60,86 @@ def make(dtype: type, radius: int) -> SimpleNamespace:
 
 
 @cache
-def make_wide(dtype: type, radius: int, width: int) -> SimpleNamespace:
-    module = named("blur_wide", dtype, radius, width)
-    Row = wp.types.vector(length=width, dtype=dtype)
+def make_blocks(dtype: type, radius: int, lanes: int) -> SimpleNamespace:
+    module = named("blur_blocks", dtype, radius, lanes)
+    not_negative = NOT_NEGATIVE
+    Row = wp.types.vector(length=lanes, dtype=dtype)
     sides = 2 * radius
     Column = wp.types.vector(length=max(1, sides), dtype=wp.int32)
     Tap = wp.types.vector(length=1 + sides, dtype=dtype)
 
+    @wp.func
+    def blur_row(
+        v: int,
+        blocks: int,
+        neighbors: wp.array2d(dtype=wp.int32),
+        column: Column,
+        tap: Tap,
+        values: wp.array1d(dtype=Row),
+        out: wp.array1d(dtype=Row),
+    ):
+        neighbor = Column()
+        for j in range(sides):
+            r = neighbors[v & not_negative, column[j] & not_negative]
+            neighbor[j] = wp.where(r < 0, neighbors.shape[0], r) * blocks
+        for b in range(blocks):
+            total = tap[0] * values[(v * blocks + b) & not_negative]
+            for j in range(sides):
+                total += tap[1 + j] * values[(neighbor[j] + b) & not_negative]
+            out[(v * blocks + b) & not_negative] = total
+
     @kernel(module)
     def axis(
         start: int,
-        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (the last row) where absent
+        blocks: int,  # blocks of a row
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
         column: Column,  # columns of the neighbors on this axis
         tap: Tap,  # weight of the center, then of these neighbors
-        values: wp.array1d(dtype=Row),  # [M + 1], the last row zero
-        out: wp.array1d(dtype=Row),  # [M + 1], out, the last row is not written
+        values: wp.array1d(dtype=Row),  # [(M + 1) x blocks], the last row zero
+        out: wp.array1d(dtype=Row),  # [(M + 1) x blocks], out, the last row is not written
     ):
-        """Weighted sum along one lattice axis for rows of a fixed width, several times as fast. A
+        """Weighted sum along one lattice axis for rows of whole blocks, several times as fast. A
         thread owns a vertex."""
-        v = wp.tid() + start
-        total = tap[0] * values[v]
-        for j in range(sides):
-            total += tap[1 + j] * values[neighbors[v, column[j]]]
-        out[v] = total
+        blur_row(wp.tid() + start, blocks, neighbors, column, tap, values, out)
 
-    return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis)
+    @kernel(module)
+    def sweep(
+        start: int,
+        blocks: int,  # blocks of a row
+        size: int,  # vertices in a window
+        reach: int,  # largest distance between the numbers of neighbors
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
+        column: wp.array1d(dtype=Column),  # columns of the neighbors on each axis
+        tap: Tap,  # weight of the center, then of the neighbors
+        last_tap: Tap,  # the same on the last axis
+        even: wp.array1d(dtype=Row),  # [(M + 1) x blocks], the last row zero, in and out
+        odd: wp.array1d(dtype=Row),  # [(M + 1) x blocks], the last row zero, in and out
+    ):
+        """Weighted sums along all axes, from ``even`` to ``odd`` and back, while the rows of a
+        window are in the cache: each axis follows the one before by ``reach`` vertices. Afterwards
+        the buffer that does not hold the result is zero. For one thread."""
+        count = neighbors.shape[0]
+        axes = column.shape[0]
+        for end in range(size, count + axes * reach + size, size):
+            for a in range(axes):
+                first = wp.max(end - size - a * reach, 0)
+                last = wp.min(end - a * reach, count)
+                here = tap
+                if a == axes - 1:
+                    here = last_tap
+                if a % 2 == 0:
+                    for v in range(first, last):
+                        blur_row(v, blocks, neighbors, column[a], here, even, odd)
+                else:
+                    for v in range(first, last):
+                        blur_row(v, blocks, neighbors, column[a], here, odd, even)
+            first = wp.max(end - size - axes * reach, 0)
+            last = wp.min(end - axes * reach, count)
+            if axes % 2 == 0:
+                for r in range(first * blocks, last * blocks):
+                    odd[r] = Row()
+            else:
+                for r in range(first * blocks, last * blocks):
+                    even[r] = Row()
+
+    return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis, sweep=sweep)

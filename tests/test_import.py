@@ -45,6 +45,30 @@ def test_the_lattice_brings_no_extras_and_starts_no_compiler(tmp_path):
     assert not (tmp_path / "cache").exists()
 
 
+def test_dense_crfs_bring_no_pyg(tmp_path):
+    """Of the layers, only those of PyG import it, which takes longer than torch itself."""
+    code = (
+        "import json, sys\n"
+        "import permutogeo.compat.pydensecrf.densecrf, permutogeo.compat.pydensecrf.utils\n"
+        "from permutogeo.image import segmentation\n"
+        "from permutogeo.nn import CRFLoss, DenseCRF, FrankWolfe, GaussianKernel, LearnedKernel\n"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    modules = set(json.loads(run(code, tmp_path)))
+    assert not modules & {"torch_geometric", "torch._dynamo", "scipy", "matplotlib", "open3d"}
+
+
+def test_layers_are_found_by_name():
+    from permutogeo import nn
+
+    assert set(nn.__all__) <= set(dir(nn))
+    assert nn.__all__ == sorted(nn.__all__)
+    for name in nn.__all__:
+        assert getattr(nn, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'LaticeConv'"):
+        nn.LaticeConv  # noqa: B018
+
+
 def test_star_import(tmp_path):
     code = (
         "from permutogeo import *\nprint(Lattice.__name__, functional.__name__, stencil(1)[0, 0])"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import combinations
 from typing import Any
 
 import torch
 
 from permutogeo.checks import check_integer
 from permutogeo.lattice.lattice import Lattice
-from permutogeo.ops.mean_field import FusedMeanField
+from permutogeo.ops.mean_field import Corners, FusedMeanField, blur_filter
 
 
 def warmup(
@@ -26,7 +27,7 @@ def warmup(
         dtypes: ``"float32"``, ``"float64"``.
         device: Device to compile for.
         on_progress: Called with a label before each dimension and type.
-        labels: Numbers of labels of dense CRFs over such features.
+        labels: Numbers of labels of dense CRFs with kernels over one or two such features.
     """
     dims, dtypes = _several("dims", dims), _several("dtypes", dtypes)
     for name in dtypes:
@@ -49,8 +50,8 @@ def warmup(
                 on_progress(f"{dim}-D, {name}")
             with torch.inference_mode(False), torch.enable_grad():
                 _exercise(dim, getattr(torch, name), target)
-            if name == "float32" and target.type == "cpu":
-                _exercise_crf(dim, labels)
+    if "float32" in dtypes and target.type == "cpu":
+        _exercise_crf(dims, labels)
 
 
 def _several(name: str, items: Any) -> list:
@@ -78,10 +79,19 @@ def _exercise(dim: int, dtype: torch.dtype, device: torch.device) -> None:
 
 
 @torch.no_grad()
-def _exercise_crf(dim: int, labels: list[int]) -> None:
-    """Run the mean-field kernels on two points; they exist on the CPU, one per padded width."""
-    lattice = Lattice.build(torch.zeros(2, dim, device="cpu"))
-    corners = [lattice.vertex], [lattice.weight], [lattice.weight], [lattice.num_vertices]
-    for count in labels:
-        fused = FusedMeanField(torch.zeros(2, count, device="cpu"), *corners)
-        fused.marginals(fused.step([], [lattice.blur]))
+def _exercise_crf(dims: list[int], labels: list[int]) -> None:
+    """Run mean field on two points, with one kernel and with each pair of kernels."""
+    single = [(dim,) for dim in dims]
+    for chosen in (*single, *combinations(dims, 2)):
+        lattices = [Lattice.build(torch.zeros(2, dim, device="cpu")) for dim in chosen]
+        corners = [
+            Corners(each.vertex, each.weight, each.weight, each.num_vertices) for each in lattices
+        ]
+        blurs = [
+            blur_filter(each.neighbors(stencil="axis"), each.dim, each.taps, each.num_vertices, 1.0)
+            for each in lattices
+        ]
+        for count in labels:
+            fused = FusedMeanField(torch.zeros(2, count, device="cpu"), corners)
+            fused.step(blurs)
+            fused.marginals()

@@ -1,4 +1,4 @@
-"""Fused slice → softmax → splat of mean-field inference, over cache-sized chunks of points.
+"""Fused slice → softmax → splat of mean-field inference on the CPU.
 
 The filters and the compatibility transform at the vertices are the caller's.
 """
@@ -7,22 +7,69 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from permutogeo.kernels import mean_field as kernels
+from permutogeo.ops.blur import sweep_blur
 from permutogeo.runtime import bridge, memory, threads
 
-# Points per chunk: marginals fit into the cache, and launch overhead is negligible.
-_CHUNK = 16384
-# Corners per vertex that pay for a private copy of the sums.
-_CORNERS_PER_COPY = 16
-_MOST_COPIES = 8
-# Runs of whole graphs, which share no vertex and need no copies.
-_MOST_RUNS = 16
-# Logit of the padding labels.
-_PADDING_LOGIT = -math.inf
+# Runs of points, each of which one thread splats; fixed, so that results do not depend on threads.
+_MOST_RUNS = 8
+_FEWEST_POINTS = 8192
+# Points in the workspace of a run, and numbers: it stays in the first cache.
+_MOST_POINTS = 64
+_WORKSPACE = 1024
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True, eq=False)
+class Corners:
+    """Corners of the points on one lattice.
+
+    Args:
+        vertex: Vertices of each point, ``[N, k]`` int32, none absent.
+        source: Weights of the splat, ``[N, k]``.
+        target: Weights of the slice, ``[N, k]``.
+        num_vertices: Vertices of the lattice.
+    """
+
+    vertex: Tensor
+    source: Tensor
+    target: Tensor
+    num_vertices: int
+
+
+@dataclass(frozen=True, eq=False)
+class VertexFilter:
+    """Filter on values at the vertices of one lattice.
+
+    Args:
+        apply: Called with the values and a buffer, both ``[M + 1, W]`` with the labels in the first
+            columns and zeros in the last row, which stay.
+        moves: Whether the result of ``apply`` is in the buffer, not in place of the values. The
+            other of the two is zero afterwards.
+    """
+
+    apply: Callable[[Tensor, Tensor], None]
+    moves: bool
+
+
+def blur_filter(
+    neighbors: Tensor, dim: int, taps: Sequence[float], reach: int, factor: float
+) -> VertexFilter:
+    """Return the separable blur times a factor; see ``sweep_blur`` of ``ops/blur.py``."""
+
+    def apply(values: Tensor, buffer: Tensor) -> None:
+        lanes = _lanes(values.shape[1])
+        sweep_blur(values, buffer, neighbors, dim, taps, reach, factor, lanes)
+
+    return VertexFilter(apply, moves=dim % 2 == 0)
 
 
 class FusedMeanField:
@@ -30,162 +77,164 @@ class FusedMeanField:
 
     Args:
         unary: Logits of each point, ``[N, L]`` float32.
-        vertex: Vertices of each point on each lattice, ``[N, k]`` int32, none absent.
-        source: Weights of the splat, ``[N, k]``.
-        target: Weights of the slice, ``[N, k]``.
-        num_vertices: Vertices of each lattice.
-        batch: Graph of each point; graphs share no vertex.
+        lattices: The corners of the points on each lattice.
     """
 
-    def __init__(
-        self,
-        unary: torch.Tensor,
-        vertex: Sequence[torch.Tensor],
-        source: Sequence[torch.Tensor],
-        target: Sequence[torch.Tensor],
-        num_vertices: Sequence[int],
-        batch: torch.Tensor | None = None,
-    ):
+    def __init__(self, unary: Tensor, lattices: Sequence[Corners]):
         self.count, self.labels = unary.shape
-        self.unary = self._pad(unary.detach(), _PADDING_LOGIT)
-        self.vertex = [corners.contiguous() for corners in vertex]
-        self.source = [weight.detach().contiguous() for weight in source]
-        self.target = [weight.detach().contiguous() for weight in target]
-        self.num_vertices = num_vertices
-        # Chosen by sizes alone, so that results do not depend on the number of threads.
-        self.runs = _runs_of_graphs(batch)
-        self.copies = 1
-        if len(self.runs) < 2:
-            shared = min(
-                self.count * corners.shape[1] // max(1, size)
-                for corners, size in zip(vertex, num_vertices, strict=True)
-            )
-            many = max(2, min(_MOST_COPIES, shared // _CORNERS_PER_COPY))
-            self.copies = many if self.count > _CHUNK else 1
-            self.runs = _cut(self.count, self.copies)
-        # Reused by every step: page faults of new memory would cost as much as the work.
-        self._totals = [self._rows(self.copies, size) for size in num_vertices]
-
-    def step(
-        self, values: Sequence[torch.Tensor], filters: Sequence[Callable]
-    ) -> list[torch.Tensor]:
-        """Splat the marginals of ``unary + sum of slices`` and filter them at the vertices.
-
-        Args:
-            values: Result of the previous step; empty for the first.
-            filters: Filter at the vertices of each lattice, from ``[M, W]`` (the labels and
-                columns of zeros as padding) to ``[M, W]`` or to the labels alone.
-        """
-        sums = self._splat(values)
-        out: list = [None] * len(sums)
-
-        def work(m: int) -> None:
-            total, *others = sums[m]
-            for other in others:
-                total += other
-            out[m] = self._pad(filters[m](total), 0.0)
-
-        # One thread per lattice: a lattice is too small to be split.
-        threads.run_without_grad([partial(work, m) for m in range(len(sums))])
-        return out
-
-    def _splat(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Return the splatted marginals of each lattice, ``[copies, M, W]``."""
-        if self.copies == 1:  # shared by all runs
-            self._clear(0)
-        jobs = [partial(self._splat_run, values, number) for number in range(len(self.runs))]
-        threads.run_without_grad(jobs)
-        return self._totals
-
-    def _splat_run(self, values: Sequence[torch.Tensor], number: int) -> None:
-        """Add the marginals of a run of points to its copy of the sums."""
-        copy = number % self.copies
-        if self.copies > 1:
-            self._clear(copy)
-        marginals = self._chunk(number)
-        adds = [
-            self._prepare(m, "splat", self.source[m], marginals, total[copy])
-            for m, total in enumerate(self._totals)
+        self._runs = _cut(self.count)
+        self._lanes = _lanes(self.labels)
+        self._width = -(-self.labels // self._lanes) * self._lanes
+        # Each lattice has a row of zeros behind its vertices, which absent neighbors read.
+        edge = list(accumulate((each.num_vertices + 1 for each in lattices), initial=0))
+        self._regions = [
+            (first, each.num_vertices) for first, each in zip(edge, lattices, strict=False)
         ]
-        for start, logits in self._logits(values, number):
-            torch.softmax(logits, 1, out=marginals[: len(logits)])
-            for add in adds:
-                add(start, len(logits))
+        self._vertex = _join([each.vertex + row for row, each in zip(edge, lattices, strict=False)])
+        self._target = _join([each.target for each in lattices])
+        same = all(each.source is each.target for each in lattices)
+        self._source = self._target if same else _join([each.source for each in lattices])
+        corners = self._vertex.shape[1]
+        self._kernels = bridge.load_kernels(kernels.make, corners, self._lanes, device=_CPU)
+        self._unary = self._rows(self.count)
+        self._unary[:, self.labels :] = -math.inf
+        memory.copy(self._unary[:, : self.labels], unary)
+        self._slot, self._begin = self._assign_slots(edge[-1])
+        self._values = self._zeros(edge[-1])
+        self._sums = self._zeros(edge[-1] + int(self._begin[-1]))
+        points = max(8, min(_MOST_POINTS, _WORKSPACE // self._width) // 8 * 8)
+        self._workspace = self._zeros(2, len(self._runs), points)
+        self._has_messages = False
 
-    def _clear(self, copy: int) -> None:
-        for total in self._totals:
-            total[copy].zero_()
+    def step(self, filters: Sequence[VertexFilter]) -> None:
+        """Splat the marginals of ``unary + sum of slices`` and filter them at the vertices."""
+        bridge.launch(
+            self._kernels.step,
+            len(self._runs),
+            *(*self._sizes(), int(self._has_messages)),
+            *(bridge.array(part, 1) for part in (self._vertex, self._target)),
+            *(bridge.array(part, 1) for part in (self._slot, self._source)),
+            *(self._blocks(self._unary), self._blocks(self._values)),
+            *self._described_workspace(0),
+            self._blocks(self._sums),
+            device=_CPU,
+            grain=1,
+        )
+        jobs = [
+            partial(self._filter, *region, each)
+            for region, each in zip(self._regions, filters, strict=True)
+        ]
+        threads.run_without_grad(jobs)  # one thread per lattice
+        self._has_messages = True
 
-    def marginals(self, values: Sequence[torch.Tensor], log: bool = True) -> torch.Tensor:
+    def marginals(self, log: bool = True) -> Tensor:
         """Return the marginals of ``unary + sum of slices``, or their logarithms, ``[N, L]``."""
-        normalize = torch.log_softmax if log else torch.softmax
-        shape = (self.count, self.labels)
-        out = memory.empty(*shape, dtype=self.unary.dtype, device=self.unary.device)
-
-        def work(number: int) -> None:
-            marginals = self._chunk(number)
-            for start, logits in self._logits(values, number):
-                rows = marginals[: len(logits)]
-                normalize(logits, 1, out=rows)
-                out[start : start + len(rows)] = rows[:, : self.labels]
-
-        threads.run_without_grad([partial(work, number) for number in range(len(self.runs))])
+        # The padding of a row is written into the next one, that of the last one behind all.
+        size = self.count * self.labels
+        memory_of_out = memory.empty(size + self._width, dtype=torch.float32, device=_CPU)
+        out = memory_of_out[:size].view(self.count, self.labels)
+        blocks = (self.count, self._width // self._lanes, self._lanes)
+        whole = memory_of_out.as_strided(blocks, (self.labels, self._lanes, 1))
+        bridge.launch(
+            self._kernels.marginals,
+            len(self._runs),
+            *(*self._sizes(), int(self._has_messages), int(log)),
+            *(bridge.array(part, 1) for part in (self._vertex, self._target)),
+            *(self._blocks(self._unary), self._blocks(self._values)),
+            *(*self._described_workspace(0), *self._described_workspace(1)),
+            *(bridge.array(whole, 2), bridge.array(out, 2)),
+            device=_CPU,
+            grain=1,
+        )
         return out
 
-    def _rows(self, *count: int) -> torch.Tensor:
+    def _filter(self, first: int, count: int, vertex_filter: VertexFilter) -> None:
+        """Sum the slots of the vertices of one lattice and filter them."""
+        sums, values = (each[first : first + count + 1] for each in (self._sums, self._values))
+        # The result must end in the values.
+        into = self._sums if vertex_filter.moves else self._values
+        bridge.launch(
+            self._kernels.combine,
+            count,
+            *(first, self._width // self._lanes, bridge.array(self._begin, 1)),
+            int(vertex_filter.moves),
+            *(self._blocks(self._sums), self._blocks(into)),
+            device=_CPU,
+        )
+        if vertex_filter.moves:
+            vertex_filter.apply(sums, values)
+        else:
+            vertex_filter.apply(values, sums)
+
+    def _assign_slots(self, rows: int) -> tuple[Tensor, Tensor]:
+        """Return the slot in the sums of each corner, and where the further slots of each vertex
+        begin.
+
+        A vertex with points of several runs has a slot for each of them, behind all vertices, so
+        that threads do not write to the same place.
+        """
+        begin = torch.zeros(rows + 1, dtype=torch.int32)
+        if len(self._runs) == 1:
+            return self._vertex, begin
+        run, vertex = bridge.array(self._runs, 2), bridge.array(self._vertex, 1)
+        shape = (len(self._runs), rows)
+        used = memory.full(*shape, value=0, dtype=torch.int32, device=_CPU)
+        marks = bridge.array(used, 2)
+        launch = partial(bridge.launch, device=_CPU)
+        launch(self._kernels.touch, len(self._runs), run, vertex, marks, grain=1)
+        more = torch.empty(rows, dtype=torch.int32)
+        launch(self._kernels.count, rows, marks, bridge.array(more, 1), grain=_FEWEST_POINTS)
+        torch.cumsum(more, 0, dtype=torch.int32, out=begin[1:])
+        launch(self._kernels.number, rows, bridge.array(begin, 1), marks, grain=_FEWEST_POINTS)
+        slot = memory.empty(*self._vertex.shape, dtype=torch.int32, device=_CPU)
+        launch(
+            self._kernels.place, len(self._runs), run, vertex, marks, bridge.array(slot, 1), grain=1
+        )
+        return slot, begin
+
+    def _rows(self, *count: int) -> Tensor:
         """Allocate rows of padded labels."""
-        width, dtype, device = self.unary.shape[1], self.unary.dtype, self.unary.device
-        return memory.empty(*count, width, dtype=dtype, device=device)
+        return memory.empty(*count, self._width, dtype=torch.float32, device=_CPU)
 
-    def _chunk(self, number: int) -> torch.Tensor:
-        """Allocate a chunk of rows for a run of points."""
-        first, last = self.runs[number]
-        return self._rows(min(_CHUNK, last - first))
+    def _zeros(self, *count: int) -> Tensor:
+        shape = (*count, self._width)
+        return memory.full(*shape, value=0, dtype=torch.float32, device=_CPU)
 
-    def _pad(self, rows: torch.Tensor, value: float) -> torch.Tensor:
-        width = -(-self.labels // kernels.LANES) * kernels.LANES
-        if rows.shape[1] == width:
-            return rows.contiguous()
-        out = memory.empty(len(rows), width, dtype=rows.dtype, device=rows.device)
-        out[:, self.labels :] = value
-        memory.copy(out[:, : self.labels], rows)
-        return out
+    def _sizes(self) -> tuple[Any, int, int]:
+        """Describe the runs, the points of their workspace and the blocks of a row."""
+        points, blocks = self._workspace.shape[2], self._width // self._lanes
+        return bridge.array(self._runs, 2), points, blocks
 
-    def _logits(self, values, number):
-        """Yield the first point and the logits of each chunk of a run."""
-        first, last = self.runs[number]
-        if not values:
-            for start in range(first, last, _CHUNK):
-                yield start, self.unary[start : min(start + _CHUNK, last)]
-            return
-        logits = self._chunk(number)
-        first_slice = self._prepare(0, "slice_first", self.target[0], values[0], self.unary, logits)
-        adds = [
-            self._prepare(m, "slice_add", self.target[m], values[m], logits)
-            for m in range(1, len(values))
-        ]
-        for start in range(first, last, _CHUNK):
-            size = min(_CHUNK, last - start)
-            for read in (first_slice, *adds):
-                read(start, size)
-            yield start, logits[:size]
+    def _blocks(self, rows: Tensor) -> Any:
+        """Describe rows as blocks of labels, one after another."""
+        return bridge.array(rows.view(-1, self._lanes), 1)
 
-    def _prepare(self, m: int, name: str, *tensors: torch.Tensor) -> Callable[[int, int], None]:
-        """Return a launch of a kernel on lattice ``m``, to be called with first point and count."""
-        key = (self.vertex[m].shape[1], self.unary.shape[1], self.unary.dtype)
-        tools = bridge.load_kernels(kernels.make, *key, device=self.unary.device)
-        described = [bridge.array(tensor, 1) for tensor in (self.vertex[m], *tensors)]
-        return bridge.prepare(getattr(tools, name), *described, device=self.unary.device)
+    def _described_workspace(self, part: int) -> list[Any]:
+        """Describe a workspace as blocks of labels, and as vectors for exponentials."""
+        rows = self._workspace[part]
+        return [self._blocks(rows), bridge.array(rows.view(len(rows), -1, kernels.FLAT), 2)]
 
 
-def _cut(count: int, parts: int) -> list[tuple[int, int]]:
-    return [(count * i // parts, count * (i + 1) // parts) for i in range(parts)]
+def _lanes(labels: int) -> int:
+    """Return the lanes of the vectors that hold a row of labels, padded."""
+    return 2 if labels <= 2 else 4 if labels <= 4 else 8
 
 
-def _runs_of_graphs(batch: torch.Tensor | None) -> list[tuple[int, int]]:
-    """Return runs of whole graphs; none unless the points are sorted by graph."""
-    if batch is None or len(batch) == 0 or bool((batch[1:] < batch[:-1]).any()):
-        return []
-    edge = [0, *batch.unique_consecutive(return_counts=True)[1].cumsum(0).tolist()]
-    parts = _cut(len(edge) - 1, min(_MOST_RUNS, len(edge) - 1))
-    return [(edge[first], edge[last]) for first, last in parts]
+def _cut(count: int) -> Tensor:
+    """Return the first and last point of each run, ``[R, 2]``."""
+    runs = max(1, min(_MOST_RUNS, count // _FEWEST_POINTS))
+    edge = torch.tensor([count * i // runs for i in range(runs + 1)], dtype=torch.int32)
+    return torch.stack([edge[:-1], edge[1:]], 1)
+
+
+def _join(parts: Sequence[Tensor]) -> Tensor:
+    """Concatenate columns."""
+    if len(parts) == 1:
+        return parts[0].detach().contiguous()
+    width = sum(part.shape[1] for part in parts)
+    out = memory.empty(len(parts[0]), width, dtype=parts[0].dtype, device=_CPU)
+    first = 0
+    for part in parts:
+        memory.copy(out[:, first : first + part.shape[1]], part)
+        first += part.shape[1]
+    return out

@@ -49,12 +49,18 @@ def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 def full(*shape: int, value: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """``torch.full`` on the threads of the pool."""
     tensor = empty(*shape, dtype=dtype, device=device)
-    if device.type != "cpu" or tensor.numel() <= _TORCH_GRAIN:
-        return tensor.fill_(value)
+    fill(tensor, value)
+    return tensor
+
+
+def fill(tensor: Tensor, value: int) -> None:
+    """``tensor.fill_(value)`` of a contiguous tensor on the threads of the pool."""
+    if tensor.device.type != "cpu" or tensor.numel() <= _TORCH_GRAIN:
+        tensor.fill_(value)
+        return
     flat = tensor.numpy().reshape(-1)
     parts = threads.split_range(len(flat), _FEWEST_ELEMENTS)
     threads.run_jobs([partial(flat[first:last].fill, value) for first, last in parts])
-    return tensor
 
 
 def copy(target: Tensor, source: Tensor) -> None:

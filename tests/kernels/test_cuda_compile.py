@@ -31,13 +31,13 @@ PER_POINT = {
     "slice": lambda dim, dtype, words: slice.make(dim + 1, dtype),
     "splat": lambda dim, dtype, words: splat.make(dim + 1, dtype),
     "dot": lambda dim, dtype, words: dot.make(dim + 1, dtype),
-    "mean field": lambda dim, dtype, words: mean_field.make(dim + 1, 8 * words, dtype),
+    "mean field": lambda dim, dtype, words: mean_field.make(dim + 1, 16 >> words),
 }
 PER_DTYPE = {
     "combine": splat.make_combine,
     "blur": lambda dtype: blur.make(dtype, 1),
     "wide blur": lambda dtype: blur.make(dtype, 2),
-    "blur of whole rows": lambda dtype: blur.make_wide(dtype, 1, 24),
+    "blur of blocks": lambda dtype: blur.make_blocks(dtype, 1, 8),
     "convolve": convolve.make,
     "edges": convolve_edges.make,
     "shared": convolve_channelwise.make_shared,

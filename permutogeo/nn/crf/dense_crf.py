@@ -42,7 +42,8 @@ Points = Sequence[tuple[Any, Lattice | None]]
 # built one by one, each on all threads.
 _PARALLEL_BUILD_POINTS = 1 << 18
 # Graphs of at least this many points on average are solved one by one, which reuses memory that the
-# allocator already holds.
+# allocator already holds; side by side, one on each thread, if none has more than
+# `_PARALLEL_BUILD_POINTS`.
 _LARGE_GRAPH_POINTS = 1 << 14
 CompatibilityLike = str | float | Tensor | Compatibility
 
@@ -172,9 +173,19 @@ class DenseCRF(Module):
         if len(ranges) < 2:
             return self._solve(self._build_problem(wide, points, batch)).to(unary.dtype)
         out = memory.empty(*wide.shape, dtype=unary.dtype, device=unary.device)
-        for first, last in ranges:
+
+        def solve(first: int, last: int) -> None:
             graph = [(feature[first:last], None) for feature, _ in points]
             out[first:last] = self._solve(self._build_problem(wide[first:last], graph, None))
+
+        jobs = [partial(solve, first, last) for first, last in ranges]
+        largest = max(last - first for first, last in ranges)
+        # Threads of the pool do not have the caller's autocast.
+        if largest <= _PARALLEL_BUILD_POINTS and not torch.is_autocast_enabled("cpu"):
+            threads.run_without_grad(jobs)
+        else:
+            for job in jobs:
+                job()
         return out
 
     def problem(

@@ -21,6 +21,8 @@ from permutogeo.lattice.points import resolve_lattice
 from permutogeo.nn.bandwidth import Bandwidth
 from permutogeo.nn.crf.compatibility import expand_scalar
 from permutogeo.ops import stencils
+from permutogeo.ops.blur import blur_reach
+from permutogeo.ops.mean_field import VertexFilter, blur_filter
 from permutogeo.runtime import memory
 
 _multiply = partial(memory.apply, torch.mul)
@@ -35,12 +37,14 @@ class PairwiseOperator:
         target: The incidence of the points, its weights times the normalization after the kernel.
         filter: The kernel on values at vertices.
         self_term: The diagonal of the kernel, ``[N, 1]``, to subtract.
+        blur: The kernel as a blur, if it is one.
     """
 
     source: Incidence
     target: Incidence
     filter: Callable[[Tensor], Tensor]
     self_term: Tensor | None = None
+    blur: Callable[[], VertexFilter] | None = None
 
     def __call__(
         self, q: Tensor, mix: Callable[[Tensor], Tensor] = lambda message: message
@@ -132,7 +136,11 @@ class CRFKernel(Module, ABC):
                 self_term = self_term if factor is None else self_term * factor
         before, after = (scaled(factor) for factor in factors)
         return PairwiseOperator(
-            before, after, lambda values: self._scale(self._filter(lattice, values)), self_term
+            before,
+            after,
+            lambda values: self._scale(self._filter(lattice, values)),
+            self_term,
+            self._blur(lattice),
         )
 
     def _scale(self, values: Tensor) -> Tensor:
@@ -141,6 +149,10 @@ class CRFKernel(Module, ABC):
         if self.initial_weight == 1:
             return values
         return _multiply(values, values.new_tensor(self.initial_weight))
+
+    def _blur(self, lattice: Lattice) -> Callable[[], VertexFilter] | None:
+        """Return a function that makes the scaled kernel, if it is a blur."""
+        return None
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}, weight={self.initial_weight:g}"
@@ -209,6 +221,16 @@ class GaussianKernel(CRFKernel):
         return lattice.blur(values)
 
     _gaussian = _filter
+
+    def _blur(self, lattice: Lattice) -> Callable[[], VertexFilter]:
+        def make() -> VertexFilter:
+            weight = self.initial_weight if self.weight is None else float(self.weight)
+            neighbors = lattice.neighbors(len(lattice.taps) // 2, stencil="axis")
+            blur = neighbors, lattice.dim, lattice.taps
+            reach = lattice.cached("blur reach", lambda: blur_reach(*blur))
+            return blur_filter(*blur, reach, weight)
+
+        return make
 
     def _diagonal(self, lattice: Lattice) -> Tensor:
         return lattice.cached_constant("blur diagonal", lambda: blur_diagonal(lattice))

@@ -12,12 +12,8 @@ from torch import Tensor
 
 from permutogeo.checks import check_choice, fail
 from permutogeo.nn.crf.problem import CRFProblem, Pairwise
-from permutogeo.ops.mean_field import FusedMeanField
+from permutogeo.ops.mean_field import Corners, FusedMeanField, VertexFilter
 
-# Fused mean field: rows of more labels leave the cache.
-_MAX_LABELS = 64
-# Fused mean field: with more vertices per point, the splat costs more than fusing saves.
-_MAX_VERTICES_PER_POINT = 0.5
 # Implicit gradient: relative residual, restart length and restarts of GMRES.
 _RESIDUAL = 1e-6
 _RESTART = 20
@@ -153,20 +149,18 @@ def find_solver(owner: object, solver: str | Solver, damping: float) -> Solver:
 
 
 def is_fusable(problem: CRFProblem) -> bool:
-    """Whether :func:`solve_fused` supports the problem and is the faster way."""
+    """Whether :func:`solve_fused` supports the problem."""
     unary = problem.unary
     if torch.compiler.is_compiling() or unary.device.type != "cpu" or not problem.pairwise[0]:
         return False
-    if unary.dtype != torch.float32 or unary.shape[1] > _MAX_LABELS:
+    if unary.dtype != torch.float32 or not unary.shape[1]:
         return False
-    most_vertices = _MAX_VERTICES_PER_POINT * len(unary)
     return all(
         operator.self_term is None
         # The kernels of several lattices run on several threads, which cannot exchange in order.
         and not operator.source.sharded
         # All steps share the lattices of the first.
         and operator.source.vertex is first.source.vertex
-        and operator.source.num_vertices <= most_vertices
         for step in problem.pairwise
         for (operator, _), (first, _) in zip(step, problem.pairwise[0], strict=True)
     )
@@ -181,32 +175,40 @@ def solve_fused(problem: CRFProblem, num_steps: int, log: bool = True) -> Tensor
     Returns:
         The marginals or their logarithms, ``[N, L]``.
     """
-    operators = [operator for operator, _ in problem.terms(0)]
-    fused = FusedMeanField(
-        problem.unary,
-        [operator.source.vertex for operator in operators],
-        [operator.source.weight for operator in operators],
-        [operator.target.weight for operator in operators],
-        [operator.source.num_vertices for operator in operators],
-        problem.batch,
-    )
-    values: list[Tensor] = []
+    lattices = [
+        Corners(
+            each.source.vertex, each.source.weight, each.target.weight, each.source.num_vertices
+        )
+        for each, _ in problem.terms(0)
+    ]
+    fused = FusedMeanField(problem.unary, lattices)
     for step in range(num_steps):
-        values = fused.step(values, [_vertex_filter(term) for term in problem.terms(step)])
-    return fused.marginals(values, log)
+        fused.step([_vertex_filter(term) for term in problem.terms(step)])
+    return fused.marginals(log)
 
 
-def _vertex_filter(term: Pairwise) -> Callable[[Tensor], Tensor]:
-    """Return the kernel and the compatibility as a function of values at vertices."""
+def _vertex_filter(term: Pairwise) -> VertexFilter:
+    """Return the kernel and the compatibility on values at vertices."""
     operator, compatibility = term
+    labels = compatibility.num_classes
+    if operator.blur is None:
 
-    def apply(values: Tensor) -> Tensor:
-        values = operator.filter(values)
-        if compatibility.is_identity:  # also for the padded columns
-            return values
-        return compatibility.attraction(values[:, : compatibility.num_classes])
+        def convolve(values: Tensor, buffer: Tensor) -> None:
+            message = operator.filter(values[:-1, :labels])
+            buffer[:-1, :labels] = compatibility.attraction(message)
+            values.zero_()
 
-    return apply
+        return VertexFilter(convolve, moves=True)
+    blur = operator.blur()
+    if compatibility.is_identity:
+        return blur
+
+    def mix(values: Tensor, buffer: Tensor) -> None:
+        blur.apply(values, buffer)
+        message = (buffer if blur.moves else values)[:-1, :labels]
+        message.copy_(compatibility.attraction(message))
+
+    return VertexFilter(mix, blur.moves)
 
 
 def attach_implicit_gradient(step: Callable[[Tensor], Tensor], fixed: Tensor) -> Tensor:

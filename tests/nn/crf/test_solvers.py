@@ -85,31 +85,43 @@ def test_without_gradients_it_is_the_same(labels, kind, loose):
     assert fast.is_contiguous()
 
 
-def test_where_the_fast_route_does_not_apply(points):
-    for unary, kernel in [  # too many vertices, doubles, many labels
-        (points[0].float(), GaussianKernel(2, 0.01)),
-        (torch.randn(5000, 3, dtype=DOUBLE), GaussianKernel(2)),
-        (torch.randn(5000, 80), GaussianKernel(2)),
-    ]:
-        crf = DenseCRF(unary.shape[1], [kernel])
-        feature = torch.rand(len(unary), 2, dtype=unary.dtype)
+def test_where_the_fast_route_does_not_apply():
+    for dtype, options in [(DOUBLE, {}), (torch.float32, {"exclude_self": True})]:
+        unary, feature = torch.randn(500, 3, dtype=dtype), torch.rand(500, 2, dtype=dtype)
+        crf = DenseCRF(3, [GaussianKernel(2)], **options)
         with torch.no_grad():
             assert not is_fusable(crf.problem(unary, [feature]))
             out = crf(unary, [feature])
         torch.testing.assert_close(out, crf(unary, [feature]))
 
 
+@pytest.mark.parametrize(
+    ("labels", "sigma"),
+    [(3, 0.01), (80, 1.0), (400, 0.1)],
+    ids=["a vertex a corner", "many labels", "hundreds"],
+)
+def test_fast_route_of_many_vertices_and_labels(labels, sigma):
+    unary, feature = 3 * torch.randn(20000, labels), torch.rand(20000, 2)
+    crf = DenseCRF(labels, [GaussianKernel(2, sigma, weight=3.0)], num_steps=2)
+    with torch.no_grad():
+        problem = crf.problem(unary, [feature])
+        assert is_fusable(problem)
+        slow = torch.log_softmax(crf._iterate(problem), 1)
+        torch.testing.assert_close(crf(unary, [feature]), slow, rtol=1e-4, atol=1e-4)
+
+
 def test_fast_route_does_not_depend_on_threads():
-    unary, feature = torch.randn(60000, 5), torch.rand(60000, 2) * 30
-    crf, before = DenseCRF(5, [GaussianKernel(2, weight=3.0)]), torch.get_num_threads()
+    unary = torch.randn(60000, 5)
+    features = [torch.rand(60000, 2) * 30, torch.rand(60000, 3) * 90]  # few vertices, and many
+    kernels = [GaussianKernel(2, weight=3.0), GaussianKernel(3, weight=3.0)]
+    crf, before = DenseCRF(5, kernels), torch.get_num_threads()
     results = []
-    for threads in (1, 2, 3):
+    for threads in range(1, 9):
         torch.set_num_threads(threads)
         with torch.no_grad():
-            results.append(crf(unary, [feature]))
+            results.append(crf(unary, features))
     torch.set_num_threads(before)
-    assert torch.equal(results[0], results[1])
-    assert torch.equal(results[0], results[2])
+    assert all(torch.equal(results[0], other) for other in results[1:])
 
 
 def test_implicit_gradient_is_that_of_many_steps(points):
