@@ -185,12 +185,12 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
         flat: wp.array2d(dtype=Flat),  # the same memory, [R, F]
         power: wp.array1d(dtype=Row),  # [R x points x blocks], workspace
         flat_power: wp.array2d(dtype=Flat),  # the same memory, [R, F]
-        whole: wp.array2d(dtype=Row),  # the memory of ``out``, [N, blocks]
+        order: wp.array1d(dtype=wp.int32),  # [N], row of each point in ``out``
+        whole: wp.array2d(dtype=Row),  # the memory of ``out``, [N, whole blocks]
         out: wp.array2d(dtype=wp.float32),  # [N, L], out
     ):
         """Marginals of ``unary + sliced values``. A thread owns a run of points."""
         t = wp.tid() + start
-        last = runs[t, 1] - 1
         place = t * points * blocks
         for first in range(runs[t, 0], runs[t, 1], points):
             count = wp.min(points, runs[t, 1] - first)
@@ -210,13 +210,12 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
                     block = power[row + b] * total
                     if logarithm > 0:
                         block = logits[row + b] - total * ones
-                    if first + p < last:
-                        # The padding reaches into the next row, which is written afterwards.
-                        whole[first + p, b] = block
+                    if b < whole.shape[1]:
+                        whole[order[first + p], b] = block
                     else:
                         for j in range(lanes):
                             if b * lanes + j < out.shape[1]:
-                                out[first + p, b * lanes + j] = block[j]
+                                out[order[first + p], b * lanes + j] = block[j]
 
     @kernel(module)
     def touch(

@@ -10,6 +10,7 @@ import torch
 
 from permutogeo.checks import check_integer
 from permutogeo.lattice.lattice import Lattice
+from permutogeo.ops.blur import NARROW
 from permutogeo.ops.mean_field import Corners, FusedMeanField, blur_filter
 
 
@@ -63,7 +64,9 @@ def _several(name: str, items: Any) -> list:
 def _exercise(dim: int, dtype: torch.dtype, device: torch.device) -> None:
     """Run every kernel once: on 64 equal points, which splat into copies, and on two points."""
     spot = torch.zeros(64, dim, dtype=dtype, device=device)
-    Lattice.build(spot).splat(torch.ones_like(spot))
+    many = Lattice.build(spot)
+    for channels in range(1, NARROW + 1):  # each has a blur of its own
+        many.blur(many.splat(spot.new_ones(len(spot), channels)))
     feature = spot[:2].clone().requires_grad_()
     lattice = Lattice.build(feature)
     at = lattice.locate(feature)

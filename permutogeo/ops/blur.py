@@ -17,13 +17,15 @@ from permutogeo.runtime import bridge, memory
 # Fewest vertices for which another thread pays.
 _GRAIN = 16384
 _LANES = 8
+# Rows of up to this many channels have kernels of their own width.
+NARROW = 8
 # Numbers in the window of a sweep, which stays in the cache.
 _WINDOW = 16384
 
 
 def _block_lanes(channels: int) -> int:
     """Return the lanes of the blocks of a row, 0 for rows that are not divided."""
-    if channels <= _LANES:  # one block, of a width of its own
+    if channels <= NARROW:
         return channels
     return _LANES if channels % _LANES == 0 else 0
 

@@ -12,6 +12,7 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,8 +24,11 @@ from permutogeo.runtime import bridge, memory, threads
 _MOST_RUNS = 8
 _FEWEST_POINTS = 8192
 # Points in the workspace of a run, and numbers: it stays in the first cache.
-_MOST_POINTS = 64
+_MOST_POINTS = 256
 _WORKSPACE = 1024
+# Steps, and vertices of a lattice per point, from which on sorting the points pays.
+_FEWEST_STEPS = 5
+_FEWEST_VERTICES = 0.3
 _CPU = torch.device("cpu")
 
 
@@ -78,9 +82,10 @@ class FusedMeanField:
     Args:
         unary: Logits of each point, ``[N, L]`` float32.
         lattices: The corners of the points on each lattice.
+        num_steps: Number of steps to come.
     """
 
-    def __init__(self, unary: Tensor, lattices: Sequence[Corners]):
+    def __init__(self, unary: Tensor, lattices: Sequence[Corners], num_steps: int = 1):
         self.count, self.labels = unary.shape
         self._runs = _cut(self.count)
         self._lanes = _lanes(self.labels)
@@ -90,15 +95,20 @@ class FusedMeanField:
         self._regions = [
             (first, each.num_vertices) for first, each in zip(edge, lattices, strict=False)
         ]
-        self._vertex = _join([each.vertex + row for row, each in zip(edge, lattices, strict=False)])
-        self._target = _join([each.target for each in lattices])
+        order = _order(lattices, self.count, num_steps)
+        rows = [each.vertex + row for row, each in zip(edge, lattices, strict=False)]
+        self._vertex = _join(rows, order)
+        self._target = _join([each.target for each in lattices], order)
         same = all(each.source is each.target for each in lattices)
-        self._source = self._target if same else _join([each.source for each in lattices])
+        self._source = self._target if same else _join([each.source for each in lattices], order)
+        # Row in the result of each point.
+        self._order = torch.arange(self.count, dtype=torch.int32) if order is None else order
         corners = self._vertex.shape[1]
         self._kernels = bridge.load_kernels(kernels.make, corners, self._lanes, device=_CPU)
         self._unary = self._rows(self.count)
         self._unary[:, self.labels :] = -math.inf
-        memory.copy(self._unary[:, : self.labels], unary)
+        given = unary.detach() if order is None else unary.detach().index_select(0, order)
+        memory.copy(self._unary[:, : self.labels], given)
         self._slot, self._begin = self._assign_slots(edge[-1])
         self._values = self._zeros(edge[-1])
         self._sums = self._zeros(edge[-1] + int(self._begin[-1]))
@@ -129,12 +139,9 @@ class FusedMeanField:
 
     def marginals(self, log: bool = True) -> Tensor:
         """Return the marginals of ``unary + sum of slices``, or their logarithms, ``[N, L]``."""
-        # The padding of a row is written into the next one, that of the last one behind all.
-        size = self.count * self.labels
-        memory_of_out = memory.empty(size + self._width, dtype=torch.float32, device=_CPU)
-        out = memory_of_out[:size].view(self.count, self.labels)
-        blocks = (self.count, self._width // self._lanes, self._lanes)
-        whole = memory_of_out.as_strided(blocks, (self.labels, self._lanes, 1))
+        out = memory.empty(self.count, self.labels, dtype=torch.float32, device=_CPU)
+        blocks = (self.count, self.labels // self._lanes, self._lanes)
+        whole = out.as_strided(blocks, (self.labels, self._lanes, 1))
         bridge.launch(
             self._kernels.marginals,
             len(self._runs),
@@ -142,7 +149,7 @@ class FusedMeanField:
             *(bridge.array(part, 1) for part in (self._vertex, self._target)),
             *(self._blocks(self._unary), self._blocks(self._values)),
             *(*self._described_workspace(0), *self._described_workspace(1)),
-            *(bridge.array(whole, 2), bridge.array(out, 2)),
+            *(bridge.array(self._order, 1), bridge.array(whole, 2), bridge.array(out, 2)),
             device=_CPU,
             grain=1,
         )
@@ -227,10 +234,26 @@ def _cut(count: int) -> Tensor:
     return torch.stack([edge[:-1], edge[1:]], 1)
 
 
-def _join(parts: Sequence[Tensor]) -> Tensor:
-    """Concatenate columns."""
+def _order(lattices: Sequence[Corners], count: int, num_steps: int) -> Tensor | None:
+    """Return an order in which points of one place on the largest lattice follow each other, so
+    that its vertices are in the cache; ``None`` where sorting takes longer than it saves."""
+    largest = max(lattices, key=lambda each: each.num_vertices)
+    if num_steps < _FEWEST_STEPS or largest.num_vertices < _FEWEST_VERTICES * count:
+        return None
+    # Sorted with the index, since NumPy's fast sort is not stable.
+    key = largest.vertex[:, 0].numpy().astype(np.int64) << 32
+    key |= np.arange(count)
+    key.sort()
+    return torch.from_numpy(key.astype(np.int32))
+
+
+def _join(parts: Sequence[Tensor], order: Tensor | None) -> Tensor:
+    """Concatenate columns, in the given order of rows."""
+    parts = [
+        part.detach() if order is None else part.detach().index_select(0, order) for part in parts
+    ]
     if len(parts) == 1:
-        return parts[0].detach().contiguous()
+        return parts[0].contiguous()
     width = sum(part.shape[1] for part in parts)
     out = memory.empty(len(parts[0]), width, dtype=parts[0].dtype, device=_CPU)
     first = 0
