@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch_geometric.data import Data
 
 from permutogeo.data import from_point_cloud
 from permutogeo.datasets import write_terrain
-from permutogeo.denoising import MeshDenoiser, denoise
+from permutogeo.denoising import CloudDenoiser
 from permutogeo.functional import gaussian_filter
 from permutogeo.tiles import lattice_reach, map_tiles
 
@@ -110,10 +111,10 @@ def seams(quick: bool = False) -> None:
     count, size = (4_000, 12.0) if quick else (200_000, 50.0)
     with tempfile.TemporaryDirectory() as name:
         path = write_terrain(Path(name, "in.laz"), count)
-        model = MeshDenoiser.from_pretrained()
+        denoise = partial(CloudDenoiser.from_pretrained(), remove_outliers=False)
         for title, function, margins in (
             ("Gaussian filter, reach 4.9 m", smooth, (1.0, 2.0, 3.0, lattice_reach(3))),
-            ("learned denoiser", lambda data: denoise(data, model=model), (2.0, 5.0, 10.0)),
+            ("learned denoiser", denoise, (2.0, 5.0, 10.0)),
         ):
             whole = function(from_point_cloud(path))
             whole = whole.pos[whole.gps_time.argsort()]

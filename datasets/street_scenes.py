@@ -36,7 +36,7 @@ class StreetScenes(GeneratedDataset):
     Example:
         >>> from permutogeo.datasets import StreetScenes
         >>> StreetScenes(2, num_points=500)[0]
-        Data(x=[500, 1], pos=[500, 3], y=[500])
+        Data(x=[500, 1], y=[500], pos=[500, 3])
     """
 
     #: Names of the classes, indexed by ``y``.

@@ -19,6 +19,8 @@ def test_quick(name):
     pytest.importorskip("skimage")
     before = torch.get_num_threads()
     result = CliRunner().invoke(app, ["bench", name, "--quick"])
+    if "Left out" in result.output:
+        pytest.skip(result.output.strip())
     assert result.exit_code == 0, result.output
     assert torch.get_num_threads() == before
 

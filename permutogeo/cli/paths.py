@@ -16,7 +16,7 @@ CLOUD_SUFFIXES = (
     *LAS_SUFFIXES,
 )
 # Formats that are read but not written.
-READ_ONLY_SUFFIXES = (".e57",)
+READ_ONLY_SUFFIXES = (".bin", ".e57")
 GEOMETRY_SUFFIXES = tuple(dict.fromkeys([*MESH_SUFFIXES, *CLOUD_SUFFIXES]))
 READABLE_SUFFIXES = (*GEOMETRY_SUFFIXES, *READ_ONLY_SUFFIXES)
 IMAGE_SUFFIXES = (
@@ -25,7 +25,7 @@ IMAGE_SUFFIXES = (
 IMAGE_OUTPUT_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".npy")
 PAGE_SUFFIXES = (".html", ".htm")
 # Suffixes of many other things: such files are read only if they are named, not from a folder.
-AMBIGUOUS_SUFFIXES = (".txt", ".npy", ".npz")
+AMBIGUOUS_SUFFIXES = (".txt", ".npy", ".npz", ".bin")
 
 
 def check_input(path: Path, suffixes: Sequence[str]) -> None:

@@ -85,7 +85,7 @@ def stencil_reach(box: Tensor, radius: int, dilation: int, stencil: str) -> int:
     return _step(box, extent)
 
 
-def blur_reach(box: Tensor, taps: int) -> int:
+def blur_halo_reach(box: Tensor, taps: int) -> int:
     """Return the largest step of the blur, over all axes, in the first word of a code."""
     # A coordinate changes along its own axis and along the last one.
     return _step(box, [2 * (taps // 2)] * (len(box) - 1))

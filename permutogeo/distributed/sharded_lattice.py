@@ -14,8 +14,8 @@ from permutogeo.checks import check_integer, check_matrix, join_batches
 from permutogeo.distributed.exchange import Exchange
 from permutogeo.distributed.halo import (
     Halo,
+    blur_halo_reach,
     blur_needs,
-    blur_reach,
     find_halo,
     stencil_needs,
     stencil_reach,
@@ -275,7 +275,7 @@ class ShardedLattice(Lattice):
 
     def _blur_halo(self, transpose: bool) -> Halo:
         def find() -> Halo:
-            reach = blur_reach(self.box, len(self.taps))
+            reach = blur_halo_reach(self.box, len(self.taps))
             return self._find_halo(reach, blur_needs(transpose))
 
         return self.cached(("halo of the blur", transpose), find)

@@ -21,7 +21,7 @@ from permutogeo.checks import (
 )
 from permutogeo.lattice.caching import TensorCacheMixin
 from permutogeo.lattice.incidence import Incidence, check_incidence
-from permutogeo.lattice.occupancy import describe
+from permutogeo.lattice.occupancy import occupancy_parts
 from permutogeo.lattice.precision import working_dtype
 from permutogeo.ops import boxes, stencils
 from permutogeo.ops.build import grid_extent
@@ -328,7 +328,7 @@ class Lattice(TensorCacheMixin):
 
     def __repr__(self) -> str:
         parts = [f"{name}={getattr(self, name)}" for name in ("dim", "num_points", "num_vertices")]
-        parts += describe(self)
+        parts += occupancy_parts(self)
         if self.batch is not None and self.device.type != "meta":
             parts.append(f"num_graphs={int(self.box[-1, 1])}")
         if self.taps != GAUSSIAN_TAPS:

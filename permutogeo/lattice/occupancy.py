@@ -26,7 +26,7 @@ def occupied_neighbors(lattice: Lattice) -> float:
     return float((neighbors >= 0).float().mean()) if neighbors.numel() else 0.0
 
 
-def describe(lattice: Lattice) -> list[str]:
+def occupancy_parts(lattice: Lattice) -> list[str]:
     """Return the parts of a lattice's representation that tell whether its scale is sensible."""
     count = lattice.num_vertices
     if count == 0 or lattice.device.type == "meta" or torch.compiler.is_compiling():
@@ -43,7 +43,8 @@ def warn_about_scale(lattice: Lattice, owner: Any) -> None:
     Args:
         owner: The layer or model that built the lattice, named by the warning.
     """
-    if torch.compiler.is_compiling() or lattice.device.type == "meta":
+    # On a GPU, reading the number of graphs would stop the stream.
+    if torch.compiler.is_compiling() or lattice.device.type != "cpu":
         return
     points, corners = lattice.num_points, lattice.dim + 1
     if lattice.others is not None:  # the output points have vertices too
@@ -64,5 +65,5 @@ def warn_about_scale(lattice: Lattice, owner: Any) -> None:
         f"points to each other; multiply the features by a {advice} factor, for example by "
         "pg.suggest_scale(feature), which aims for 3 points per vertex",
         ScaleWarning,
-        stacklevel=4,
+        stacklevel=6,
     )

@@ -67,6 +67,7 @@ def _exercise(dim: int, dtype: torch.dtype, device: torch.device) -> None:
     many = Lattice.build(spot)
     for channels in range(1, NARROW + 1):  # each has a blur of its own
         many.blur(many.splat(spot.new_ones(len(spot), channels)))
+    many.coarsen()
     feature = spot[:2].clone().requires_grad_()
     lattice = Lattice.build(feature)
     at = lattice.locate(feature)

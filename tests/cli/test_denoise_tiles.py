@@ -1,5 +1,7 @@
 """Clouds that do not fit into memory."""
 
+import re
+
 import pytest
 import torch
 
@@ -28,10 +30,16 @@ def test_a_file_that_does_not_fit(survey, run, tmp_path):
     out = tmp_path / "new" / "clean.laz"
     result = run("denoise", survey, "-o", out, "--memory", "6MB", "--margin", 3)
     assert result.exit_code == 0, result.output
-    assert "3,000 points in" in result.output and "with a margin of 3" in result.output
+    assert (
+        re.search(r"2,9\d\d points in|3,000 points in", result.output)
+        and "with a margin of 3" in result.output
+    )
     before, after = from_point_cloud(survey), from_point_cloud(out)
     assert set(before.keys()) == set(after.keys())
-    order, other = before.gps_time.argsort(), after.gps_time.argsort()
+    left = torch.isin(before.gps_time, after.gps_time)  # outliers are removed
+    assert left.sum() == len(after.pos) > 2900
+    order = left.nonzero().squeeze(1)
+    order, other = order[before.gps_time[left].argsort()], after.gps_time.argsort()
     for name in ("classification", "intensity", "clean_z"):
         assert torch.equal(before[name][order], after[name][other]), name
     ground = (before.classification == 2)[order]
@@ -49,7 +57,7 @@ def test_on_a_cluster(survey, run, tmp_path):
     options = ("--tile-size", 12, "--margin", 3, "--method", "learned", "--iterations", 1)
     result = run("denoise", survey, "-o", out, "--resume", *options)
     assert result.exit_code == 0, result.output
-    assert len(from_point_cloud(out).pos) == 3000
+    assert 2900 < len(from_point_cloud(out).pos) <= 3000  # outliers are removed
     assert sorted(path.name for path in out.parent.iterdir()) == [
         "clean.laz",
         "permutogeo-manifest.jsonl",

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from permutogeo.distributed import ShardedLattice
-from permutogeo.distributed.halo import blur_reach, stencil_reach
+from permutogeo.distributed.halo import blur_halo_reach, stencil_reach
 from permutogeo.lattice import Lattice
 
 
@@ -13,7 +13,7 @@ def test_reach_bounds_the_steps_between_neighbors():
         neighbors = lattice.neighbors(radius, dilation, stencil).long()
         steps = (code[neighbors] - code[:, None])[neighbors >= 0].abs()
         assert 0 < steps.max() <= stencil_reach(lattice.box, radius, dilation, stencil)
-    assert blur_reach(lattice.box, 3) >= stencil_reach(lattice.box, 1, 1, "full")
+    assert blur_halo_reach(lattice.box, 3) >= stencil_reach(lattice.box, 1, 1, "full")
 
 
 def run_exact(group, rank, size):

@@ -7,11 +7,8 @@ from permutogeo import Lattice
 from permutogeo.lattice.points import check_lattice, resolve_lattice, scale_features
 
 
-class Layer:
+class Layer(torch.nn.Module):
     dim = 2
-
-    def named_parameters(self):
-        return []
 
 
 def test_built_from_features():

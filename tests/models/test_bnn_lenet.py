@@ -25,7 +25,9 @@ def test_pretrained_characters(data_dir):
     with torch.no_grad():
         found = model(batch.x, batch.feature, batch.batch).argmax(1)
     assert float((found == batch.y).float().mean()) > 0.5
-    assert all((weights.FOLDER / f"{n}.safetensors").stat().st_size < 1e6 for n in weights.names())
+    assert all(
+        (weights.FOLDER / f"{n}.safetensors").stat().st_size < 1.5e6 for n in weights.names()
+    )
 
 
 @pytest.mark.parametrize(
