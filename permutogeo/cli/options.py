@@ -46,7 +46,7 @@ Device = Annotated[str, typer.Option(help="Device to compute on: cpu, cuda, cuda
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """Where many files are computed.
+    """Options of runs over many files: scheduler, resuming, memory of a worker.
 
     Args:
         scheduler: Dask scheduler, or ``None`` for this process.

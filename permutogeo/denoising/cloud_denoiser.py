@@ -34,7 +34,7 @@ OnReport = Callable[["CloudReport"], None]
 
 @dataclass(frozen=True)
 class CloudReport:
-    """What was found in a cloud and what was done.
+    """Noise estimate of a cloud, and the action taken.
 
     Args:
         points: Number of points of the input.
@@ -133,7 +133,7 @@ class CloudDenoiser(Pretrained):
 
         Args:
             data: Positions. Point attributes of removed outliers are removed too; normals are
-                estimated anew on the sides that they had; all other attributes are kept.
+                estimated again on the sides that they had; all other attributes are kept.
             strength: Below 1, the fraction of the displacement that is applied; above 1, the
                 factor by which the noise is taken to be larger.
             iterations: Number of stages; the last stage is repeated beyond their number.

@@ -1,4 +1,4 @@
-"""What a denoiser found in a mesh or a cloud and did to it."""
+"""Report of a denoiser: noise estimate, displacement, parts left alone."""
 
 from __future__ import annotations
 

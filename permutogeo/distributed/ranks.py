@@ -18,7 +18,7 @@ _MESSAGE = 1024
 
 @dataclass
 class Traffic:
-    """What this process has exchanged: bytes sent to other ranks, seconds in collectives, calls."""
+    """Exchange statistics of this process: bytes sent, seconds in collectives, calls."""
 
     bytes: int = 0
     seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""What counts as done."""
+"""Manifest of finished files."""
 
 import json
 import os

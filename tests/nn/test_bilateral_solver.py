@@ -39,7 +39,7 @@ def test_is_the_twin_of_the_function(cloud, graphs):
 
 
 def test_learns_its_smoothness():
-    """Which solver made this? Gradient descent finds out."""
+    """Gradient descent recovers the settings of a solver from its output."""
     feature, x, confidence = torch.rand(300, 2) * 4, torch.rand(300, 2), torch.rand(300)
     with torch.no_grad():
         target = BilateralSolver(2, 0.5, 3.0)(x, confidence, feature)

@@ -48,7 +48,7 @@ class VoxelPairs:
 
 @dataclass(frozen=True)
 class IndiceData:
-    """What an ``indice_key`` stands for; attributes as in spconv."""
+    """Indices and rules stored under an ``indice_key``; attributes as in spconv."""
 
     out_indices: Tensor
     indices: Tensor
