@@ -9,9 +9,10 @@ PYTEST_ARGS ?= -n 2
 MINUTES ?= 60
 COUNT ?= 20000
 BENCH_ARGS ?=
+SPHINX_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check test fuzz soak demo bench lint clean
+.PHONY: help venv check test docs fuzz soak demo bench lint clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
@@ -25,8 +26,8 @@ $(READY): pyproject.toml constraints.txt
 	  echo "== creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv --clear $(VENV); fi
 	@torch=$$(grep -E '^torch==' constraints.txt); \
 	  echo "== installing $$torch"; $(PIP) install --quiet "$$torch" -c constraints.txt
-	@echo "== installing permutogeo with its test tools (versions from constraints.txt)"
-	@$(PIP) install --quiet -e '.[test]' -c constraints.txt
+	@echo "== installing permutogeo with the tools of tests and docs (versions from constraints.txt)"
+	@$(PIP) install --quiet -e '.[test,docs]' -c constraints.txt
 	@peer=$$(grep -E '^pydensecrf2==' constraints.txt); \
 	  if ! command -v c++ >/dev/null && ! command -v g++ >/dev/null; then \
 	    echo "== no C++ compiler: $$peer is left out, tests that compare with it are skipped"; \
@@ -44,6 +45,11 @@ check: lint  ## lint, types and the fast tests, in under two minutes
 test: lint  ## lint, then run all tests (PYTEST_ARGS="-n 2 -k splat")
 	@echo "== pytest $(PYTEST_ARGS)"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+docs: $(READY)  ## build the site in docs/_build/html, without a network; warnings are errors
+	@echo "== sphinx-build docs -> docs/_build/html"
+	@$(BIN)/python -m sphinx -b html -W --keep-going -q $(SPHINX_ARGS) -d docs/_build/doctrees \
+	  docs docs/_build/html
 
 fuzz: $(READY)  ## mutate files of all formats (COUNT=20000); with atheris also guided by coverage
 	@echo "== tests/fuzz/fuzz.py --count $(COUNT)"
@@ -74,5 +80,5 @@ bench: $(READY)  ## time the engine beside its peers (BENCH_ARGS="--quick")
 	@$(BIN)/permutogeo bench $(BENCH_ARGS)
 
 clean:  ## remove the environment, outputs, caches and build products
-	rm -rf $(VENV) demo-output build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo-output docs/_build build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,7 +23,9 @@ def repository_files():
     return {
         path.relative_to(ROOT)
         for path in found
-        if "__pycache__" not in path.parts and path.name != ".gitignore"
+        if not {"__pycache__", "_build"} & {*path.parts}
+        and path.name != ".gitignore"
+        and not (path.suffix == ".rst" and path.parent.name == "api")
     }
 
 
