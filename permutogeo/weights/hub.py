@@ -16,7 +16,7 @@ def is_repository(name: str | os.PathLike[str]) -> bool:
     return isinstance(name, str) and _REPOSITORY.fullmatch(name) is not None
 
 
-def download(name: str, **options: Any) -> Path:
+def download_model(name: str, **options: Any) -> Path:
     """Return the folder of a model of the Hub, downloaded or from the cache.
 
     Args:
@@ -34,7 +34,7 @@ def download(name: str, **options: Any) -> Path:
         ) from error
 
 
-def upload(
+def upload_model(
     folder: Path, name: str, *, private: bool | None, token: str | None, message: str
 ) -> str:
     """Upload a folder to a repository, which is created if needed, and return its address."""

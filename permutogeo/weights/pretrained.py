@@ -61,7 +61,7 @@ def load(
     """
     path = FOLDER / f"{source}{SUFFIX}" if source in names() else Path(source)
     if not path.exists() and path.suffix != SUFFIX and hub.is_repository(source):
-        path = hub.download(os.fspath(source), **options)
+        path = hub.download_model(os.fspath(source), **options)
     if path.is_dir():
         return read_safetensors(path / TENSORS)[0], _read_config(path / CONFIG)
     if not path.is_file():
@@ -176,7 +176,7 @@ class Pretrained(torch.nn.Module):
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary, name.rpartition("/")[2])
             self.save_pretrained(folder)
-            return hub.upload(folder, name, private=private, token=token, message=message)
+            return hub.upload_model(folder, name, private=private, token=token, message=message)
 
     @property
     def settings(self) -> dict[str, Any]:
