@@ -10,12 +10,13 @@ MINUTES ?= 60
 COUNT ?= 20000
 BENCH_ARGS ?=
 SPHINX_ARGS ?=
+BUILD_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check test docs fuzz soak demo bench lint clean
+.PHONY: help venv check test docs fuzz soak demo bench lint dist trywheel clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
 venv: $(READY)  ## create or update the environment in .venv
 
@@ -78,6 +79,19 @@ bench: $(READY)  ## time the engine beside its peers (BENCH_ARGS="--quick")
 	@$(PIP) install --quiet -e '.[bench]' -c constraints.txt
 	@echo "== permutogeo bench $(BENCH_ARGS)"
 	@$(BIN)/permutogeo bench $(BENCH_ARGS)
+
+dist: $(READY)  ## build the wheel and the source distribution in dist/
+	@rm -rf build dist
+	@$(PIP) install --quiet build -c constraints.txt
+	@echo "== python -m build"; $(BIN)/python -m build $(BUILD_ARGS)
+
+trywheel:  ## install the wheel of dist/ into an empty environment outside the checkout and use it
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	  echo "== $$($(PYTHON) --version): installing $$(echo dist/*.whl)"; \
+	  $(PYTHON) -m venv "$$folder/venv"; \
+	  "$$folder/venv/bin/python" -m pip install --quiet dist/*.whl -c constraints.txt; \
+	  cp tests/try_wheel.py "$$folder"; cd "$$folder"; \
+	  echo "== try_wheel.py"; venv/bin/python try_wheel.py
 
 clean:  ## remove the environment, outputs, caches and build products
 	rm -rf $(VENV) demo-output docs/_build build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
