@@ -237,7 +237,7 @@ def count_graphs(batch: Tensor | None) -> int:
     if batch.shape[0] == 0:
         return 0
     # Of `item()`, unlike `int()`, torch.export keeps a symbol.
-    count = batch.max().item() + 1
+    count: Any = batch.max().item() + 1
     torch._check(count >= 1)
     return count
 
