@@ -8,8 +8,8 @@ with relief, and seen by a simulated range camera; with noise of many kinds and 
 held-out shapes. Writes ``mesh_denoiser.safetensors`` after each stage, to be loaded by
 ``MeshDenoiser.from_pretrained(path)``, and ``results.json``; if the file exists, continues after
 its last stage. ``combined.safetensors`` has them and the shipped networks for independent noise.
-Without PERMUTOGEO_DATA the open meshes are left out. docs/denoising.md has the figures of the
-shipped weights.
+Without PERMUTOGEO_DATA the open meshes are left out. docs/guides/denoising.md has the figures of
+the shipped weights.
 """
 
 import argparse
