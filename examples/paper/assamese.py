@@ -177,7 +177,7 @@ def main():
     args = parser.parse_args()
     if args.quick:
         args.epochs, args.batch_size = 2, 8
-        args.only = ["LeNet", "Crop-LeNet", "BNN-LeNet", "LatticeCNet"]
+        args.only = ["LeNet", "Crop-LeNet", "BNN-LeNet", "LatticeCNet", "CNN"]
     args.output.mkdir(parents=True, exist_ok=True)
     crops = {CONTENDERS[name].crop for name in args.only}
     parts = {crop: load(crop, args) for crop in sorted(crops)}
