@@ -38,7 +38,9 @@ def repository_files():
     return {
         path
         for path in found
-        if not {"__pycache__", ".github", "_build"} & {*path.parts} and path.name not in hosted
+        if not {"__pycache__", ".github", "_build"} & {*path.parts}
+        and path.name not in hosted
+        and not (path.suffix == ".rst" and path.parent.name == "api")
     }
 
 

@@ -196,7 +196,6 @@ def _vertex_filter(term: Pairwise) -> VertexFilter:
         def convolve(values: Tensor, buffer: Tensor) -> None:
             message = operator.filter(values[:-1, :labels])
             buffer[:-1, :labels] = compatibility.attraction(message)
-            values.zero_()
 
         return VertexFilter(convolve, moves=True)
     blur = operator.blur()
