@@ -88,7 +88,8 @@ def write_pages(app) -> None:
         pages |= {path.stem: page(path) for path in found}
         lines += [f"## {title}", "", "::::{grid} 1 2 2 3", ":gutter: 3", ""]
         lines += [*map(card, found), "::::", ""]
-    lines += ["```{toctree}", ":hidden:", "", *sorted(pages), "```", ""]
+    entries = [f"{name} <{name}>" for name in sorted(pages)]
+    lines += ["```{toctree}", ":hidden:", "", *entries, "```", ""]
     pages["index"] = "\n".join(lines)
     for name, text in pages.items():
         target = Path(app.srcdir, "gallery", f"{name}.md")
