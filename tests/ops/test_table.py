@@ -81,7 +81,7 @@ def test_points_whose_corners_collide(monkeypatch, path):
     np.testing.assert_allclose(ours, blurred, atol=1e-10)
 
 
-@pytest.mark.parametrize(("dim", "spread"), [(3, 30.0), (5, 5.0), (8, 1e9)])
+@pytest.mark.parametrize(("dim", "spread"), [(3, 30.0), (5, 5.0), (8, 1e7)])
 def test_prefetched_tables_give_the_same_lattice(monkeypatch, dim, spread):
     """With several words to a code too, and tables that grow."""
     feature = torch.rand(3001, dim) * spread
