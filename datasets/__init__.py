@@ -5,6 +5,7 @@ from permutogeo.datasets.bodies import Bodies
 from permutogeo.datasets.bsds500 import BSDS500
 from permutogeo.datasets.denoising_pairs import DenoisingPairs
 from permutogeo.datasets.labeled_meshes import LabeledMeshes
+from permutogeo.datasets.material_scenes import MaterialScenes
 from permutogeo.datasets.mesh_folder import MeshFolder
 from permutogeo.datasets.minc import MINC
 from permutogeo.datasets.model_net10 import ModelNet10
@@ -28,6 +29,7 @@ __all__ = [
     "Bodies",
     "DenoisingPairs",
     "LabeledMeshes",
+    "MaterialScenes",
     "MeshFolder",
     "ModelNet10",
     "NYUDepth",

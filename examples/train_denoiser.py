@@ -8,7 +8,7 @@ with relief, and seen by a simulated range camera; with noise of many kinds and 
 held-out shapes. Writes ``mesh_denoiser.safetensors`` after each stage, to be loaded by
 ``MeshDenoiser.from_pretrained(path)``, and ``results.json``; if the file exists, continues after
 its last stage. Networks of point clouds are those of the shipped weights. Without PERMUTOGEO_DATA
-the open meshes are left out. docs/denoising.md has the figures of the shipped weights.
+the open meshes are left out. docs/guides/denoising.md has the figures of the shipped weights.
 """
 
 import argparse

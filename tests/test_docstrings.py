@@ -52,6 +52,6 @@ def test_readme():
 
 
 def test_page_on_models(capsys):
-    names = run_blocks("docs/models.md")
+    names = run_blocks("docs/guides/models.md")
     assert names["at_others"].shape == (50, 4) and names["graphs"].shape == (2, 32)
     assert "points_per_vertex=3" in capsys.readouterr().out

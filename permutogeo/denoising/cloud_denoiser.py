@@ -100,7 +100,6 @@ class CloudDenoiser(Pretrained):
     """
 
     pretrained: ClassVar = {"default": "cloud_denoiser"}
-    _arguments: ClassVar = ("hidden_channels",)
 
     def __init__(self, hidden_channels: int = 64):
         super().__init__()

@@ -15,6 +15,7 @@ from permutogeo.lattice import Incidence, Lattice, suggest_scale
 from permutogeo.lattice.normalization import append_ones, divide_by_mass
 from permutogeo.lattice.points import LatticeAndOutput, resolve_lattice
 from permutogeo.nn import LatticeAttention, LatticeConv, LatticeNorm
+from permutogeo.weights.pretrained import Pretrained
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,7 +26,7 @@ Lattices = Lattice | tuple[Lattice, Incidence] | None
 TASKS = ("point", "graph")
 
 
-class PointModel(torch.nn.Module):
+class PointModel(Pretrained):
     """Base class of the models with a prediction for each point or graph.
 
     Args:

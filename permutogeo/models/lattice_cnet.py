@@ -11,10 +11,9 @@ from torch_geometric.nn import Linear
 from permutogeo.checks import check_integer, fail
 from permutogeo.models.base import LatticeBlock, PointModel, splat_mean
 from permutogeo.nn import LatticePool
-from permutogeo.weights.pretrained import Pretrained
 
 
-class LatticeCNet(Pretrained, PointModel):
+class LatticeCNet(PointModel):
     r"""DeepCNet (`Graham, 2014 <https://arxiv.org/abs/1409.6070>`_) on the lattice, where sparse
     input stays sparse in all layers.
 
@@ -56,10 +55,6 @@ class LatticeCNet(Pretrained, PointModel):
         "assamese": "lattice_cnet_assamese",
         "digits": "lattice_cnet_digits",
     }
-    _arguments = (
-        "in_channels", "hidden_channels", "out_channels", "dim", "extent", "num_layers", "depth",
-        "read",
-    )  # fmt: skip
     grid: Tensor
 
     def __init__(

@@ -47,9 +47,17 @@ def test_example_runs(path, small_data, tmp_path):
     check(run_quickly(path, cwd=tmp_path, data=small_data), tmp_path)
 
 
-def test_materials(small_data, tmp_path):
-    path = ROOT / "examples" / "paper" / "segment_images.py"
-    check(run_quickly(path, "--task", "materials", cwd=tmp_path, data=small_data), tmp_path)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("segment_images", "--task materials"),
+        ("segment_images", "--task scenes --stride 16"),
+        ("upsample_depth", "--predicted"),
+    ],
+)
+def test_options(name, options, small_data, tmp_path):
+    path = ROOT / "examples" / "paper" / f"{name}.py"
+    check(run_quickly(path, *options.split(), cwd=tmp_path, data=small_data), tmp_path)
 
 
 @pytest.mark.real_data
