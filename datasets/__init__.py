@@ -13,6 +13,7 @@ from permutogeo.datasets.nyu_depth import NYUDepth
 from permutogeo.datasets.open_meshes import OpenMeshes
 from permutogeo.datasets.part_meshes import PartMeshes
 from permutogeo.datasets.princeton_shapes import PrincetonShapes
+from permutogeo.datasets.room_scenes import RoomScenes
 from permutogeo.datasets.sharp_shapes import SharpShapes
 from permutogeo.datasets.sparse_mnist import SparseMNIST
 from permutogeo.datasets.street_scenes import StreetScenes
@@ -36,6 +37,7 @@ __all__ = [
     "OpenMeshes",
     "PartMeshes",
     "PrincetonShapes",
+    "RoomScenes",
     "SharpShapes",
     "SparseMNIST",
     "StreetScenes",

@@ -8,7 +8,7 @@ continuous positions. Tests each on all four. LeNet reads the samples interpolat
 ``--interpolation`` chooses how. ``--extent`` and ``--normalize`` set the BNN's first layer.
 Learning rates were chosen by ``--search 24000``. Writes a table with the paper's figures,
 ``results.json``, curves and a page; resumes if interrupted. Expect 0.989 for LatticeCNet trained
-and tested on 60 % (docs/results.md).
+and tested on 60 % (docs/reproduction.md).
 """
 
 from functools import cache

@@ -10,7 +10,7 @@ depth at an eighth of the resolution: training rooms are predicted by networks t
 on the other rooms, test rooms by the mean of these networks. Writes a table with paired tests,
 ``results.json``, the error of each image, training curves, pictures and a page; resumes if
 interrupted. Expect 0.066 m for bicubic interpolation, 0.068 m for the Gaussian and 0.065 m for the
-learned filter (docs/results.md).
+learned filter (docs/reproduction.md).
 """
 
 import argparse

@@ -103,7 +103,7 @@ class SplatNet2D3D(Pretrained):
         """
         x_points, x_samples = prefix_errors(self, check_pair, "x", x)
         points, samples = prefix_errors(self, check_pair, "position", position)
-        if len(plane) != len(samples):
+        if plane.shape[0] != samples.shape[0]:
             fail(self, f"Expected 'plane' of {len(samples)} samples (got {len(plane)})")
         scene = (None, None) if batch is None else prefix_errors(self, check_pair, "batch", batch)
         own = self.points(x_points, points, scene[0]).relu()
