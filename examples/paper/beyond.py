@@ -53,7 +53,7 @@ def rows():
             "semantic segmentation, gain in IoU",
             cell("segment_images", "learned CRF, 2 loose", "the paper"),
             cell("segment_images", "learned CRF, 2 steps", "gain"),
-            "a newer network with better edges, 61 training images",
+            "61 training images, another network; not explained by experiment",
             None,
         ],
         [
