@@ -9,12 +9,14 @@ PYTEST_ARGS ?= -n 2
 MINUTES ?= 60
 COUNT ?= 20000
 BENCH_ARGS ?=
+SPHINX_ARGS ?=
+BUILD_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv check test fuzz soak demo bench lint clean
+.PHONY: help venv check test docs fuzz soak demo bench lint dist trywheel clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
 
 venv: $(READY)  ## create or update the environment in .venv
 
@@ -25,8 +27,8 @@ $(READY): pyproject.toml constraints.txt
 	  echo "== creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv --clear $(VENV); fi
 	@torch=$$(grep -E '^torch==' constraints.txt); \
 	  echo "== installing $$torch"; $(PIP) install --quiet "$$torch" -c constraints.txt
-	@echo "== installing permutogeo with its test tools (versions from constraints.txt)"
-	@$(PIP) install --quiet -e '.[test]' -c constraints.txt
+	@echo "== installing permutogeo with the tools of tests and docs (versions from constraints.txt)"
+	@$(PIP) install --quiet -e '.[test,docs]' -c constraints.txt
 	@peer=$$(grep -E '^pydensecrf2==' constraints.txt); \
 	  if ! command -v c++ >/dev/null && ! command -v g++ >/dev/null; then \
 	    echo "== no C++ compiler: $$peer is left out, tests that compare with it are skipped"; \
@@ -44,6 +46,11 @@ check: lint  ## lint, types and the fast tests, in under two minutes
 test: lint  ## lint, then run all tests (PYTEST_ARGS="-n 2 -k splat")
 	@echo "== pytest $(PYTEST_ARGS)"
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+docs: $(READY)  ## build the site in docs/_build/html, without a network; warnings are errors
+	@echo "== sphinx-build docs -> docs/_build/html"
+	@$(BIN)/python -m sphinx -b html -W --keep-going -q $(SPHINX_ARGS) -d docs/_build/doctrees \
+	  docs docs/_build/html
 
 fuzz: $(READY)  ## mutate files of all formats (COUNT=20000); with atheris also guided by coverage
 	@echo "== tests/fuzz/fuzz.py --count $(COUNT)"
@@ -73,6 +80,19 @@ bench: $(READY)  ## time the engine beside its peers (BENCH_ARGS="--quick")
 	@echo "== permutogeo bench $(BENCH_ARGS)"
 	@$(BIN)/permutogeo bench $(BENCH_ARGS)
 
+dist: $(READY)  ## build the wheel and the source distribution in dist/
+	@rm -rf build dist
+	@$(PIP) install --quiet build -c constraints.txt
+	@echo "== python -m build"; $(BIN)/python -m build $(BUILD_ARGS)
+
+trywheel:  ## install the wheel of dist/ into an empty environment outside the checkout and use it
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	  echo "== $$($(PYTHON) --version): installing $$(echo dist/*.whl)"; \
+	  $(PYTHON) -m venv "$$folder/venv"; \
+	  "$$folder/venv/bin/python" -m pip install --quiet dist/*.whl -c constraints.txt; \
+	  cp tests/try_wheel.py "$$folder"; cd "$$folder"; \
+	  echo "== try_wheel.py"; venv/bin/python try_wheel.py
+
 clean:  ## remove the environment, outputs, caches and build products
-	rm -rf $(VENV) demo-output build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo-output docs/_build build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

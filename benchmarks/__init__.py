@@ -8,6 +8,8 @@ repetition, so that the ratios do not depend on the load of the machine.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from pathlib import Path
 
 __all__ = ["BENCHMARKS", "run"]
 
@@ -39,8 +41,24 @@ BENCHMARKS = {
 }
 
 
-def run(names: list[str], quick: bool = False) -> None:
-    """Run benchmarks by name, and print a table for each."""
+def run(names: list[str], quick: bool = False, record: Path | None = None) -> None:
+    """Run benchmarks by name, print their tables, and write them to the folder ``record``."""
     for name in names:
         module, function = BENCHMARKS[name]
-        getattr(importlib.import_module(f"permutogeo.benchmarks.{module}"), function)(quick)
+        call = getattr(importlib.import_module(f"permutogeo.benchmarks.{module}"), function)
+        if record is None:
+            call(quick)
+        else:
+            _record(name, call, quick, record)
+
+
+def _record(name: str, call: Callable[[bool], None], quick: bool, folder: Path) -> None:
+    from permutogeo.benchmarks.record import write_table
+    from permutogeo.benchmarks.timing import printed
+
+    printed.clear()
+    call(quick)
+    command = f"permutogeo bench {name}" + (" --quick" if quick else "")
+    for index, (title, columns, rows) in enumerate(printed):
+        suffix = f"_{index + 1}" if index else ""
+        write_table(folder / f"bench_{name}{suffix}.json", title, columns, rows, command)

@@ -15,6 +15,8 @@ from rich.table import Table
 from permutogeo.runtime import threads as pool
 
 console = Console(width=120)
+# Tables printed since the list was last cleared: (title, columns, rows).
+printed: list[tuple[str, list[str], list[list[str]]]] = []
 
 
 @contextmanager
@@ -86,6 +88,7 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
     for row in rows:
         output.add_row(*row)
     console.print(output)
+    printed.append((title, columns, rows))
 
 
 def ms(value: float) -> str:

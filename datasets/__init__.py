@@ -5,6 +5,7 @@ from permutogeo.datasets.bodies import Bodies
 from permutogeo.datasets.bsds500 import BSDS500
 from permutogeo.datasets.denoising_pairs import DenoisingPairs
 from permutogeo.datasets.labeled_meshes import LabeledMeshes
+from permutogeo.datasets.material_scenes import MaterialScenes
 from permutogeo.datasets.mesh_folder import MeshFolder
 from permutogeo.datasets.minc import MINC
 from permutogeo.datasets.model_net10 import ModelNet10
@@ -12,6 +13,7 @@ from permutogeo.datasets.nyu_depth import NYUDepth
 from permutogeo.datasets.open_meshes import OpenMeshes
 from permutogeo.datasets.part_meshes import PartMeshes
 from permutogeo.datasets.princeton_shapes import PrincetonShapes
+from permutogeo.datasets.room_scenes import RoomScenes
 from permutogeo.datasets.sharp_shapes import SharpShapes
 from permutogeo.datasets.sparse_mnist import SparseMNIST
 from permutogeo.datasets.street_scenes import StreetScenes
@@ -28,12 +30,14 @@ __all__ = [
     "Bodies",
     "DenoisingPairs",
     "LabeledMeshes",
+    "MaterialScenes",
     "MeshFolder",
     "ModelNet10",
     "NYUDepth",
     "OpenMeshes",
     "PartMeshes",
     "PrincetonShapes",
+    "RoomScenes",
     "SharpShapes",
     "SparseMNIST",
     "StreetScenes",

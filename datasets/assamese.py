@@ -28,9 +28,9 @@ class Assamese(ShapeDataset):
     r"""The "Online Handwritten Assamese Characters" of the UCI repository (Baruah and Hazarika),
     drawn as in the `"Learning Sparse High Dimensional Filters: Image Filtering, Dense
     CRFs and Bilateral Neural Networks" <https://arxiv.org/abs/1503.04949>`_ paper: 183 characters,
-    each once by 45 writers, as lines one pixel wide. The pixels with ink are the points.
+    each once by 45 writers. The pixels with ink are the points.
 
-    Writers are split at random with a fixed seed: 30 train, 6 val, 9 test.
+    Writers are split at random: 30 train, 6 val, 9 test.
 
     Args:
         root: The folder that holds ``assamese/assamese.npz``;
@@ -39,6 +39,10 @@ class Assamese(ShapeDataset):
         size: Side length of the drawing in pixels.
         crop: Whether to scale the longer side of a character's bounding box to the drawing;
             otherwise the drawing shows the whole tablet.
+        stretch: Whether cropping scales both sides of the bounding box to the drawing, which
+            changes the proportions of a character.
+        line_width: Width of the lines in pixels.
+        split_seed: Random seed of the split of the writers.
         transform: Applied at each access.
         pre_transform: Applied once, while reading.
         pre_filter: Which characters to keep.
@@ -53,6 +57,9 @@ class Assamese(ShapeDataset):
         split: str = "train",
         size: int = 96,
         crop: bool = False,
+        stretch: bool = False,
+        line_width: int = 1,
+        split_seed: int = 0,
         transform: Transform | None = None,
         pre_transform: Transform | None = None,
         pre_filter: Filter | None = None,
@@ -61,18 +68,21 @@ class Assamese(ShapeDataset):
         parts = split_parts(owner, split)
         if size < 2:
             raise ValueError(f"{owner}: Expected 'size' of 2 or more (got {size})")
+        if line_width < 1:
+            raise ValueError(f"{owner}: Expected 'line_width' of 1 or more (got {line_width})")
         path = find_file(owner, root, FILE, _WHAT)
         arrays = read_arrays(path, _SHAPES)
         #: Names of the classes.
         self.classes: list[str] = arrays["char_name"].tolist()
         #: Numbers of the writers.
-        self.writers: list[int] = _writers(arrays["writer"], parts)
+        self.writers: list[int] = _writers(arrays["writer"], parts, split_seed)
         self.size = size
         chosen = np.isin(arrays["writer"], self.writers)
+        box = None if not crop else "stretched" if stretch else "cropped"
+        drawn = _draw_characters(arrays, chosen, size, box)
         characters = []
-        for i, pixels in zip(
-            np.flatnonzero(chosen), _draw_characters(arrays, chosen, size, crop), strict=True
-        ):
+        for i, pixels in zip(np.flatnonzero(chosen), drawn, strict=True):
+            pixels = _widen(pixels, line_width, size)
             pos = torch.from_numpy(pixels).float()
             character = Data(x=torch.ones(len(pos), 1), pos=pos, height=size, width=size)
             character.y = torch.tensor([int(arrays["char_id"][i]) - 1])
@@ -93,30 +103,39 @@ class Assamese(ShapeDataset):
         return drawing
 
 
-def _writers(writer: np.ndarray, parts: tuple[str, ...]) -> list[int]:
-    """Return the writers of some parts, by a permutation with a fixed seed."""
-    order = np.random.default_rng(0).permutation(np.unique(writer))
+def _writers(writer: np.ndarray, parts: tuple[str, ...], seed: int) -> list[int]:
+    """Return the writers of some parts of a random permutation."""
+    order = np.random.default_rng(seed).permutation(np.unique(writer))
     ends = np.cumsum(list(_COUNTS.values()))[:-1]
     writers = dict(zip(_COUNTS, np.split(order, ends), strict=True))
     return sorted(np.concatenate([writers[part] for part in parts]).tolist())
 
 
 def _draw_characters(
-    arrays: dict[str, np.ndarray], chosen: np.ndarray, size: int, crop: bool
+    arrays: dict[str, np.ndarray], chosen: np.ndarray, size: int, box: str | None
 ) -> list[np.ndarray]:
-    """Return the pixels with ink of the chosen characters."""
+    """Return the pixels with ink of the chosen characters, on the tablet or in their boxes."""
     xy, every = arrays["xy"].astype(np.float64), np.diff(arrays["offset"])
     low, side = xy.min(0), np.ptp(xy, axis=0).max()
     kept, count = chosen.repeat(every), every[chosen]
     xy = xy[kept]
-    if crop:
+    if box is not None:
         first = np.cumsum(count) - count
         low, high = np.minimum.reduceat(xy, first), np.maximum.reduceat(xy, first)
-        side = np.maximum((high - low).max(1, keepdims=True), 1.0)
+        sides = (high - low) if box == "stretched" else (high - low).max(1, keepdims=True)
+        side = np.maximum(sides, 1.0)
         low = ((low + high - side) / 2).repeat(count, 0)
         side = side.repeat(count, 0)
     place = (xy - low) / side * (size - 1)
     return draw_lines(place, np.arange(len(count)).repeat(count), arrays["stroke"][kept], size)
+
+
+def _widen(pixels: np.ndarray, width: int, size: int) -> np.ndarray:
+    """Return the pixels covered by a square pen of ``width`` pixels, row-major."""
+    steps = np.arange(width) - (width - 1) // 2
+    column, row = (np.add.outer(axis, steps).clip(0, size - 1) for axis in pixels.T)
+    code = np.unique(row[:, :, None] * size + column[:, None, :])
+    return np.stack([code % size, code // size], 1)
 
 
 def draw_lines(

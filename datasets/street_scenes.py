@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
-from torch_geometric.data import Data
 
-from permutogeo.datasets.generated_dataset import GeneratedDataset
-from permutogeo.datasets.shape_dataset import Transform, split_parts
+from permutogeo.datasets.scanned_scenes import ScannedScenes, box_points
 from permutogeo.typing import Array
 
-_PARTS = ("train", "val", "test")
-# Height of the scanner, and its noise, in meters.
-_SCANNER, _NOISE = 1.8, 0.02
 
-
-class StreetScenes(GeneratedDataset):
+class StreetScenes(ScannedScenes):
     r"""Scans of streets that are generated, with a label at each point.
 
     A street with buildings on both sides, parked vehicles, trees and poles is sampled with the
@@ -43,42 +36,13 @@ class StreetScenes(GeneratedDataset):
     classes = ("ground", "building", "vehicle", "tree", "pole")
     num_classes = 5
 
-    def __init__(
-        self,
-        num_scenes: int = 100,
-        split: str = "train",
-        num_points: int = 20_000,
-        seed: int = 0,
-        transform: Transform | None = None,
-        pre_transform: Transform | None = None,
-    ):
-        super().__init__(num_scenes, seed, transform, pre_transform)
-        owner = type(self).__name__
-        if len(split_parts(owner, split)) > 1:
-            raise ValueError(f"{owner}: Expected 'split' in train, val, test (got {split!r})")
-        if num_points < 1:
-            raise ValueError(f"{owner}: Expected 'num_points' of 1 or more (got {num_points})")
-        self.split = split
-        self.num_points = num_points
-
-    def generate(self, index: int) -> Data:
-        rng = np.random.default_rng([self.seed, _PARTS.index(self.split), index])
-        # Several times as many candidates as points: the scanner thins them by distance.
-        pool = 6 * self.num_points
-        parts = [_ground(rng, pool), *_objects(rng, pool)]
+    def surfaces(self, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
+        parts = [_ground(rng, count), *_objects(rng, count)]
         pos = np.concatenate([points for points, _ in parts])
         label = np.concatenate([np.full(len(points), y) for points, y in parts])
         slope = rng.normal(0, 0.01, 2)
         pos[:, 2] += pos[:, :2] @ slope + 0.1 * np.sin(pos[:, 0] / rng.uniform(8, 20))
-        distance = np.linalg.norm(pos - [0, 0, _SCANNER], axis=1)
-        weight = 1 / np.maximum(distance, 3.0) ** 2
-        chosen = rng.choice(len(pos), self.num_points, replace=False, p=weight / weight.sum())
-        ray = pos[chosen] - [0, 0, _SCANNER]
-        ray /= np.linalg.norm(ray, axis=1, keepdims=True)
-        found = pos[chosen] + ray * rng.normal(0, _NOISE, (self.num_points, 1))
-        points = torch.from_numpy(found.astype(np.float32))
-        height = points[:, 2:] - points[:, 2].min()
-        return Data(x=height, pos=points, y=torch.from_numpy(label[chosen]))
+        return pos, label
 
 
 def _ground(rng: np.random.Generator, count: int) -> tuple[Array, int]:
@@ -96,7 +60,7 @@ def _objects(rng: np.random.Generator, count: int) -> list[tuple[Array, int]]:
         while x < 36:
             width, height = rng.uniform(6, 14), rng.uniform(4, 15)
             low = [x, side * rng.uniform(9, 11), 0]
-            found.append((_box(rng, count // 20, low, [width, side * 8, height]), 1))
+            found.append((box_points(rng, count // 20, low, [width, side * 8, height]), 1))
             x += width + rng.choice([0, 2.5])
         for x in np.arange(-36, 36, 8.0):
             place = [x + rng.uniform(0, 2), side * rng.uniform(3.6, 4.4), 0.25]
@@ -110,22 +74,13 @@ def _objects(rng: np.random.Generator, count: int) -> list[tuple[Array, int]]:
     return found
 
 
-def _box(rng: np.random.Generator, count: int, low: list, size: list) -> Array:
-    """Return points on the walls and the roof of a box."""
-    unit = rng.random((count, 3))
-    face = rng.integers(0, 5, count)
-    for axis in (0, 1):
-        for end in (0, 1):
-            unit[face == 2 * axis + end, axis] = end
-    unit[face == 4, 2] = 1
-    return np.asarray(low) + unit * np.asarray(size)
-
-
 def _vehicle(rng: np.random.Generator, count: int, place: list) -> Array:
     length, width, height = rng.uniform(3.6, 5), rng.uniform(1.6, 1.9), rng.uniform(0.6, 0.8)
-    body = _box(rng, count // 2, place, [length, width, height])
+    body = box_points(rng, count // 2, place, [length, width, height])
     above = [place[0] + 0.2 * length, place[1] + 0.1, place[2] + height]
-    return np.concatenate([body, _box(rng, count // 2, above, [0.55 * length, width - 0.2, 0.6])])
+    return np.concatenate(
+        [body, box_points(rng, count // 2, above, [0.55 * length, width - 0.2, 0.6])]
+    )
 
 
 def _pole(rng: np.random.Generator, count: int, place: list) -> Array:

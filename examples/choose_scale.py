@@ -1,10 +1,11 @@
-"""Accuracy over the scale of the features: how many points should share a vertex?
+"""Score over the scale of the features: how many points should share a vertex?
 
     python examples/choose_scale.py
+    PERMUTOGEO_DATA=/path/to/data python examples/choose_scale.py --task meshes
 
-Trains one LatticeUNet on generated streets for each number of points per vertex, for the same
-seconds of one core, and draws the mean IoU over it to ``scale.png``. Expect the best scores at two
-to ten points per vertex, and scales far from them to be worse and, if finer, slower.
+Trains one LatticeUNet for each number of points per vertex, for the same seconds of one core, and
+draws its score on the validation part and the seconds of a step to ``TASK.png``. A scale is written
+when it is done, and a repeated command goes on with those that are missing.
 """
 
 import argparse
@@ -13,57 +14,65 @@ from pathlib import Path
 
 import matplotlib
 import torch
-from compare_models import LatticeModel, train
+from _tasks import TASKS
+from compare_models import LatticeModel, as_input, train
 
-from permutogeo.datasets import StreetScenes
 from permutogeo.models import LatticeUNet
-from permutogeo.transforms import RandomJitter
+
+DENSITIES = (0.7, 1.5, 3.0, 6.0, 15.0, 50.0)
 
 
-class Scaled(LatticeModel):
-    """A U-Net whose features are scaled for a number of points per vertex."""
+def run(task, density, args):
+    """Return the score and the seconds of a step at a number of points per vertex."""
+    torch.manual_seed(0)
+    sample = [as_input(item, task) for item in task.parts[0][:8]]
+    options = {"points_per_vertex": density, "context": task.kind == "point"}
+    model = LatticeModel(LatticeUNet, sample, 16, task.classes, **options)
+    curve, step = train(model, task.parts, task, args.seconds, 0, 2 if args.quick else None)
+    return {"points_per_vertex": density, "score": curve[-1][1], "seconds_per_step": step}
 
-    def __init__(self, data, points_per_vertex):
-        torch.nn.Module.__init__(self)
-        self.model = LatticeUNet.from_data(data, 24, points_per_vertex=points_per_vertex)
 
-
-def draw(results, path):
+def draw(results, path, label):
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(6, 4), layout="constrained")
-    densities, scores = zip(*results, strict=True)
-    axes.semilogx(densities, scores, marker="o")
-    axes.axvspan(2, 4, color="0.9", zorder=0, label="two to four")
-    axes.set(xlabel="points per vertex", ylabel="mean IoU")
-    axes.legend()
-    figure.savefig(path, dpi=120)
+    figure, axes = pyplot.subplots(figsize=(6, 3.8), layout="constrained")
+    columns = ("points_per_vertex", "score", "seconds_per_step")
+    density, score, step = ([each[key] for each in results] for key in columns)
+    axes.semilogx(density, score, marker="o", label=label)
+    axes.axvspan(2, 4, color="0.9", zorder=0, label="two to four points")
+    axes.set(xlabel="points per vertex", ylabel=label)
+    cost = axes.twinx()
+    cost.semilogx(density, step, marker=".", linestyle="--", color="tab:red", label="cost")
+    cost.set_ylabel("seconds of a step", color="tab:red")
+    cost.set_ylim(bottom=0)
+    axes.legend(loc="lower center")
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seconds", type=float, default=30.0, help="of training at each scale")
+    parser.add_argument("--task", choices=list(TASKS), default="streets")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of training at each scale")
     parser.add_argument("--output", type=Path, default=Path("runs/choose_scale"))
     parser.add_argument("--quick", action="store_true", help="few points, two steps")
     args = parser.parse_args()
-    args.marks = 1
     torch.set_num_threads(1)
-    sizes = (2, 2, 600) if args.quick else (20, 5, 10_000)
-    counts = {"train": sizes[0], "test": sizes[1]}
-    parts = [list(StreetScenes(n, name, sizes[2])) for name, n in counts.items()]
+    task = TASKS[args.task](args.quick)
+    folder = args.output / args.task
+    folder.mkdir(parents=True, exist_ok=True)
     results = []
-    for density in (0.5, 3.0) if args.quick else (0.4, 0.7, 1.5, 3.0, 6.0, 15.0, 50.0):
-        torch.manual_seed(0)
-        model = Scaled(parts[0], density)
-        curve, step = train(
-            model, parts, RandomJitter(0.02), lambda item: item, 0, args, "point", 5
-        )
-        results.append((density, curve[-1][1]))
-        print(f"{density:6.1f} points per vertex: mean IoU {curve[-1][1]:.3f}, {step:.3f} s/step")
-    args.output.mkdir(parents=True, exist_ok=True)
-    (args.output / "results.json").write_text(json.dumps(results) + "\n")
-    draw(results, args.output / "scale.png")
+    for density in (0.7, 3.0) if args.quick else DENSITIES:
+        path = folder / f"{density:g}.json"
+        if not path.is_file():
+            path.write_text(json.dumps(run(task, density, args)) + "\n")
+        results.append(json.loads(path.read_text()))
+        score, step = results[-1]["score"], results[-1]["seconds_per_step"]
+        print(f"{density:6.1f} points per vertex: {task.metric} {score:.3f}, {step:.3f} s/step")
+    record = {"task": args.task, "seconds": args.seconds, "metric": task.metric, "runs": results}
+    (args.output / f"{args.task}.json").write_text(json.dumps(record, indent=2) + "\n")
+    draw(results, args.output / f"{args.task}.png", f"{task.metric}, validation")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Trains both on the 907 training shapes of the Princeton Shape Benchmark (512 poi
 "coarse2") and tests them on the 907 test shapes, with three seeds: for equal epochs, then the
 faster one for the CPU time of the slower. Prints two tables and writes all runs to
 ``results.json``. ``--validate`` trains on four fifths of the training shapes and reports on the
-rest. Expect an accuracy of 0.64 (0.66 at equal time) against 0.60 (docs/results.md).
+rest. Expect an accuracy of 0.64 (0.66 at equal time) against 0.60 (docs/benchmarks.md).
 """
 
 from _shapes import (

@@ -5,7 +5,7 @@
 Takes the part of three points for each part of a shape, as a user would click them, and propagates
 them to all points over position and normal: from the nearest click, by a Gaussian filter, and by
 the bilateral solver. The shapes are the test part of ``LabeledMeshes``, as clouds of 2048 points,
-and meshes with labeled faces, of which one is drawn in ``clicks.png`` (docs/solver.md).
+and meshes with labeled faces, of which one is drawn in ``clicks.png`` (docs/guides/solver.md).
 """
 
 import argparse

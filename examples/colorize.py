@@ -4,7 +4,7 @@
 
 Takes the colors of short strokes, 1.5 % of the pixels, of photographs of BSDS500 and colors the
 gray image with them: by a joint bilateral filter over position and brightness, and by the bilateral
-solver. Writes ``colorized.png`` and prints the PSNR of the colors (docs/solver.md).
+solver. Writes ``colorized.png`` and prints the PSNR of the colors (docs/guides/solver.md).
 """
 
 import argparse

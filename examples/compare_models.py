@@ -1,42 +1,36 @@
-"""Lattice models and PyG's own layers at equal processor time.
+"""Lattice models and networks of PyG's layers at equal processor time and equal parameters.
 
-    PERMUTOGEO_DATA=/path/to/data python examples/compare_models.py --task modelnet10
-    python examples/compare_models.py --task streets
+    PERMUTOGEO_DATA=/path/to/data python examples/compare_models.py --task modelnet10 meshes
+    python examples/compare_models.py --task streets rooms
 
-``modelnet10`` classifies clouds (1,024 points, ten classes), ``streets`` labels the points of
-generated scans (five classes). Every contender trains for the same seconds of one core, its
-neighbor search or lattice included, and is tested at several times on the way. Prints a table and
-writes ``results.json`` and ``curve.png``, the score over the seconds.
+``modelnet10`` classifies clouds, ``meshes`` labels the vertices of meshes, ``streets`` and
+``rooms`` the points of generated scans. Every contender has about the same number of parameters
+and trains for the same seconds of one core. Lattices are built in these seconds; the graphs of the
+baselines are computed before them. Scores on the way are of the validation part, the last one of
+the test part, which is used once. A run is written when it is done, and a repeated command goes on
+with those that are missing. Prints a table and draws ``TASK.png``, the score over the seconds.
 """
 
 import argparse
 import json
+import multiprocessing
+import resource
 import statistics
+import sys
 import time
+from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import product
 from pathlib import Path
 
 import matplotlib
 import torch
+from _baselines import BASELINES, prepare
+from _tasks import TASKS
 from torch.nn import functional
 from torch_geometric.data import Batch
-from torch_geometric.nn import (
-    MLP,
-    EdgeConv,
-    GATv2Conv,
-    GCNConv,
-    PointNetConv,
-    PointTransformerConv,
-    SAGEConv,
-    global_max_pool,
-    global_mean_pool,
-)
-from torch_geometric.transforms import Compose
 
-from permutogeo.datasets import ModelNet10, StreetScenes
 from permutogeo.models import BilateralTransformer, LatticeNet, LatticeUNet, SplatNet
-from permutogeo.transforms import KNNGraph, RandomJitter, RandomStretch
 
 LATTICE = {
     "LatticeUNet": LatticeUNet,
@@ -44,183 +38,247 @@ LATTICE = {
     "BilateralTransformer": BilateralTransformer,
     "SplatNet": SplatNet,
 }
-GRAPH = {
-    "EdgeConv (DGCNN)": lambda a, b: EdgeConv(MLP([2 * a, b, b], plain_last=False)),
-    "PointNetConv (PointNet++)": lambda a, b: PointNetConv(MLP([a + 3, b, b], plain_last=False)),
-    "PointTransformerConv": PointTransformerConv,
-    "GATv2Conv": lambda a, b: GATv2Conv(a, b // 4, heads=4),
-    "SAGEConv": SAGEConv,
-    "GCNConv": GCNConv,
-}
-
-
-class GraphNet(torch.nn.Module):
-    """Three layers of PyG on a k-nearest-neighbor graph, with global context."""
-
-    def __init__(self, conv, in_channels, hidden_channels, out_channels, task):
-        super().__init__()
-        width = [in_channels, *[hidden_channels] * 3]
-        self.task = task
-        self.convs = torch.nn.ModuleList(conv(a, b) for a, b in pairwise(width))
-        self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(b) for b in width[1:])
-        seen = sum(width[1:])
-        read = 2 * seen if task == "graph" else 3 * seen
-        self.predict = MLP([read, 2 * hidden_channels, out_channels])
-
-    def forward(self, data):
-        x, outs = data.x, []
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            geometry = (data.pos,) if isinstance(conv, PointNetConv | PointTransformerConv) else ()
-            x = norm(conv(x, *geometry, data.edge_index)).relu()
-            outs.append(x)
-        x = torch.cat(outs, 1)
-        whole = torch.cat([global_mean_pool(x, data.batch), global_max_pool(x, data.batch)], 1)
-        if self.task == "point":
-            whole = torch.cat([x, whole[data.batch]], 1)
-        return self.predict(whole)
+# Most telling first, so that a run that is stopped has them.
+ORDER = [
+    *("LatticeUNet", "PointNet++", "DGCNN", "PointTransformer", "DiffusionNet", "SAGE"),
+    *("BilateralTransformer", "LatticeNet", "GCN", "GAT", "SplatNet"),
+]
+RATE, WARMUP = 0.003, 0.05
+# Parts of the time after which the validation part is scored.
+MARKS = (0.2, 0.5)
+FIGURES = ("seconds_per_step", "seconds_per_epoch", "peak_megabytes")
 
 
 class LatticeModel(torch.nn.Module):
     """A lattice model called with a batch of PyG."""
 
-    def __init__(self, make, data, hidden_channels, task):
+    def __init__(self, make, data, hidden_channels, out_channels, **options):
         super().__init__()
-        self.model = make.from_data(data, hidden_channels) if hasattr(make, "from_data") else None
-        if self.model is None:  # a model with options
-            self.model = make.func.from_data(data, hidden_channels, **make.keywords)
-        assert self.model.task == task
+        options |= getattr(make, "keywords", {})
+        self.model = getattr(make, "func", make).from_data(
+            data, hidden_channels, out_channels, **options
+        )
 
     def forward(self, data):
         return self.model(data.x, data.pos, data.batch)
 
 
-def load(task, quick):
-    """Return training and test items with ``x``, and the augmentation."""
-    if task == "streets":
-        sizes = (2, 2, 600) if quick else (40, 10, 20_000)
-        parts = [
-            StreetScenes(n, name, sizes[2])
-            for n, name in zip(sizes, ("train", "test"), strict=False)
-        ]
-        return [list(part) for part in parts], RandomJitter(0.02)
-    parts = [list(ModelNet10(split=name)) for name in ("trainval", "test")]
-    parts = [part[:: len(part) // 12] for part in parts] if quick else parts
-    for item in parts[0] + parts[1]:
-        item.x = item.pos
-    return parts, Compose([RandomStretch(), RandomJitter(0.01)])
+def build(name, task, parameters):
+    """Return a contender whose width gives about the wanted number of parameters."""
+    sample = [as_input(item, task) for item in task.parts[0][:: len(task.parts[0]) // 8 or 1]]
+    channels = sample[0].x.shape[1]
+
+    def make(width):
+        if name in LATTICE:
+            # The baselines see the whole graph too.
+            context = name != "SplatNet" and task.kind == "point"
+            options = {"context": True} if context else {}
+            return LatticeModel(LATTICE[name], sample, width, task.classes, **options)
+        return BASELINES[name](name, channels, width, task.classes, task.kind)
+
+    sizes = {width: count_parameters(make(width)) for width in range(8, 161, 8)}
+    return make(min(sizes, key=lambda width: abs(sizes[width] - parameters)))
 
 
-def score(model, items, prepare, size, task, classes):
-    """Return the accuracy over graphs, or the mean intersection over union over classes."""
+def count_parameters(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+def as_input(item, task):
+    """Return an item with its input values, without what no network reads."""
+    out = type(item)(**item.to_dict())
+    out.x = task.values(item)
+    for key in ("face", "normal"):
+        if key in out:
+            del out[key]
+    return out
+
+
+def score(model, items, task):
+    """Return the accuracy over graphs, or the mean intersection over union of the classes."""
     model.eval()
-    both = torch.zeros(classes, classes)
-    for start in range(0, len(items), size):
-        batch = Batch.from_data_list([prepare(item) for item in items[start : start + size]])
+    both = torch.zeros(task.classes, task.classes)
+    for start in range(0, len(items), task.batch_size):
+        chosen = items[start : start + task.batch_size]
+        batch = Batch.from_data_list([as_input(item, task) for item in chosen])
         with torch.no_grad():
             answer = model(batch).argmax(1)
-        both += torch.bincount(batch.y * classes + answer, minlength=classes**2).view(both.shape)
+        pairs = batch.y * task.classes + answer
+        both += torch.bincount(pairs, minlength=task.classes**2).view(both.shape)
     model.train()
     right = both.diagonal()
-    if task == "graph":
+    if task.kind == "graph":
         return float(right.sum() / both.sum())
-    return float((right / (both.sum(0) + both.sum(1) - right).clamp(min=1)).mean())
+    union = both.sum(0) + both.sum(1) - right
+    return float((right / union.clamp(min=1))[union > 0].mean())
 
 
-def train(model, parts, augment, prepare, seed, args, task, classes):
-    """Train for the given seconds; return (seconds, score) on the way."""
-    generator = torch.Generator().manual_seed(seed)
-    torch.manual_seed(seed)
-    optimizer = torch.optim.AdamW(model.parameters(), 0.005)
-    size = 16 if task == "graph" else 2
-    spent, curve, turn = 0.0, [], 0
-    marks = [args.seconds * (i + 1) / args.marks for i in range(args.marks)]
-    steps = 0
-    while marks:
-        start = time.process_time()
-        for group in optimizer.param_groups:
-            group["lr"] = 0.005 * max(0.02, 1 - spent / args.seconds)
-        chosen = torch.randint(len(parts[0]), (size,), generator=generator)
-        items = [prepare(augment(parts[0][i])) for i in chosen.tolist()]
-        batch = Batch.from_data_list(items)
-        loss = functional.cross_entropy(model(batch), batch.y)
-        optimizer.zero_grad()
-        loss.backward()
+def step(model, items, task, optimizer=None):
+    """Train on a few items."""
+    augmented = [as_input(task.augment(item), task) for item in items]
+    batch = Batch.from_data_list(augmented)
+    loss = functional.cross_entropy(model(batch), batch.y)
+    loss.backward()
+    if optimizer is not None:
         optimizer.step()
+        optimizer.zero_grad()
+
+
+def train(model, parts, task, seconds, seed, most_steps=None):
+    """Train for the given processor time; return scores on the way and the time of a step."""
+    generator = torch.Generator().manual_seed(seed)
+    step(model, parts[0][: task.batch_size], task)  # compiles kernels
+    model.zero_grad()
+    optimizer = torch.optim.AdamW(model.parameters(), RATE)
+    marks = [seconds * mark for mark in MARKS]
+    spent, steps, curve, order = 0.0, 0, [], []
+    while spent < seconds and (most_steps is None or steps < most_steps):
+        start = time.process_time()
+        done = spent / seconds
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * min((done + 1e-3) / WARMUP, 1.02 - done)
+        if len(order) < task.batch_size:
+            order = torch.randperm(len(parts[0]), generator=generator).tolist()
+        chosen, order = order[: task.batch_size], order[task.batch_size :]
+        step(model, [parts[0][i] for i in chosen], task, optimizer)
         steps += 1
         spent += time.process_time() - start
-        turn += 1
-        while marks and (spent >= marks[0] or (args.quick and turn >= 2)):
-            curve.append((spent, score(model, parts[1], prepare, size, task, classes)))
-            marks.pop(0)
+        if marks and spent >= marks[0]:
+            curve.append((spent, score(model, parts[1], task)))
+            marks = [mark for mark in marks if mark > spent]
+    curve.append((spent, score(model, parts[1], task)))
     return curve, spent / steps
 
 
-def contenders(parts, task, classes, hidden, args):
-    channels = parts[0][0].x.shape[1]
-    for name, make in LATTICE.items():
-        yield name, partial(LatticeModel, make, parts[0], hidden, task), lambda item: item
-    for name, conv in GRAPH.items():
-        make = partial(GraphNet, conv, channels, 2 * hidden, classes, task)
-        yield name, make, KNNGraph(min(args.neighbors, 8 if args.quick else args.neighbors))
+def run(name, task, seed, args, path):
+    """Train and test a contender once and write the result; called in a process of its own."""
+    torch.manual_seed(seed)
+    model = build(name, task, args.parameters)
+    before = resident_memory()
+    most = 2 if args.quick else None
+    curve, per_step = train(model, task.parts, task, args.seconds, seed, most)
+    record = {
+        "name": name,
+        "seed": seed,
+        "parameters": count_parameters(model),
+        "test": score(model, task.parts[2], task),
+        "curve": curve,
+        "seconds_per_step": per_step,
+        "seconds_per_epoch": per_step * len(task.parts[0]) / task.batch_size,
+        "peak_megabytes": max(0.0, peak_memory() - before),
+    }
+    path.write_text(json.dumps(record, indent=2) + "\n")
 
 
-def draw(results, path, label):
+def resident_memory():
+    fields = Path("/proc/self/status").read_text().split("VmRSS:")[1].split()
+    return int(fields[0]) / 1024
+
+
+def peak_memory():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class Arena:
+    """A task with its items prepared for each kind of network, once."""
+
+    def __init__(self, name, args):
+        self.name, self.folder = name, args.output / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.task = TASKS[name](args.quick)
+        self.prepared = {}
+
+    def compete(self, name, seed, args):
+        """Run a contender unless it has run, in a process of its own to tell its memory apart."""
+        path = self.folder / f"{name}_{seed}.json"
+        if path.is_file() or (name == "DiffusionNet" and self.name != "meshes"):
+            return
+        kind = BASELINES.get(name)
+        if kind not in self.prepared:
+            parts = [[prepare(item, name) for item in part] for part in self.task.parts]
+            self.prepared[kind] = replace(self.task, parts=parts)
+        arguments = (name, self.prepared[kind], seed, args, path)
+        process = multiprocessing.get_context("fork").Process(target=run, args=arguments)
+        process.start()
+        process.join()
+        if process.exitcode:
+            sys.exit(process.exitcode)
+        test = json.loads(path.read_text())["test"]
+        print(f"{self.name}, {name}, seed {seed}: {self.task.metric} {test:.4f}", flush=True)
+
+    def runs(self):
+        """Return all runs that are there."""
+        return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*_*.json"))]
+
+
+def summarize(arena, args):
+    """Print the table of a task, draw its curves and return the record."""
+    task_name, task, runs = arena.name, arena.task, arena.runs()
+    by_name = {name: [r for r in runs if r["name"] == name] for name in ORDER}
+    by_name = {name: found for name, found in by_name.items() if found}
+    print(f"\n{task_name}, {args.seconds:g} s of one core")
+    print(f"{'':22}{task.metric:>14}  seeds  parameters  s/step  s/epoch  peak MB")
+    ranked = sorted(by_name, key=lambda n: -statistics.mean(r["test"] for r in by_name[n]))
+    for name in ranked:
+        found = by_name[name]
+        tests = [r["test"] for r in found]
+        spread = statistics.stdev(tests) if len(tests) > 1 else 0.0
+        middle = {key: statistics.median(r[key] for r in found) for key in FIGURES}
+        figures = "{seconds_per_step:8.3f}{seconds_per_epoch:9.1f}{peak_megabytes:9.0f}"
+        print(
+            f"{name:22}{statistics.mean(tests):8.3f} ±{spread:.3f}{len(tests):7}"
+            f"{found[0]['parameters']:12,}{figures.format(**middle)}"
+        )
+    draw(by_name, args.output / f"{task_name}.png", f"{task.metric}, validation", task_name)
+    return {"task": task_name, "metric": task.metric, "runs": runs}
+
+
+def draw(by_name, path, label, title):
+    """Draw the mean score on the validation part over the seconds."""
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
-    for name, result in results.items():
-        style = "-" if name in LATTICE else "--"
-        seconds, scores = zip(*result["runs"][0]["curve"], strict=True)
-        axes.plot(seconds, scores, style, marker=".", label=name)
-    axes.set(xlabel="seconds of one core", ylabel=label)
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=120)
+    figure, axes = pyplot.subplots(figsize=(7.5, 4.5), layout="constrained")
+    for name, found in by_name.items():
+        points = zip(*(run["curve"] for run in found), strict=False)
+        means = [[statistics.mean(each) for each in zip(*same, strict=True)] for same in points]
+        seconds, scores = zip(*means, strict=True)
+        style = {"linewidth": 2.2} if name in LATTICE else {"linestyle": "--", "linewidth": 1.2}
+        axes.plot(seconds, scores, marker=".", label=name, **style)
+    axes.set(xlabel="seconds of one core", ylabel=label, title=title)
+    axes.legend(fontsize=8, ncols=2)
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--task", choices=["modelnet10", "streets"], default="streets")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--marks", type=int, default=6, help="number of tests on the way")
+    parser.add_argument("--task", nargs="+", choices=list(TASKS), default=["streets"])
+    parser.add_argument("--seconds", type=float, default=10.0, help="of training of each run")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--neighbors", type=int, default=16)
+    parser.add_argument("--parameters", type=int, default=100_000, help="of each contender, about")
     parser.add_argument("--only", nargs="+", help="names of contenders")
     parser.add_argument("--output", type=Path, default=Path("runs/compare_models"))
-    parser.add_argument("--quick", action="store_true", help="few items, two steps")
+    parser.add_argument("--quick", action="store_true", help="few items, two steps, one seed")
     args = parser.parse_args()
     if args.quick:
-        args.marks, args.seeds = 1, [0]
+        args.seeds, args.parameters = [0], 20_000
     torch.set_num_threads(1)
-    task = "point" if args.task == "streets" else "graph"
-    parts, augment = load(args.task, args.quick)
-    classes = 1 + max(int(item.y.max()) for item in parts[0] + parts[1])
-    label = "accuracy" if task == "graph" else "mean IoU"
-    results = {}
-    print(f"{'':28}{label:>18}  parameters  s/step")
-    for name, make, prepare in contenders(parts, task, classes, 24, args):
-        if args.only and name not in args.only:
-            continue
-        runs = []
-        for seed in args.seeds:
-            torch.manual_seed(seed)
-            model = make()
-            curve, step = train(model, parts, augment, prepare, seed, args, task, classes)
-            runs.append({"seed": seed, "curve": curve, "seconds_per_step": step})
-        last = [run["curve"][-1][1] for run in runs]
-        spread = statistics.stdev(last) if len(last) > 1 else 0.0
-        size = sum(p.numel() for p in model.parameters())
-        results[name] = {"parameters": size, "runs": runs}
-        step = statistics.median(run["seconds_per_step"] for run in runs)
-        print(
-            f"{name:28}{statistics.mean(last):10.4f} ± {spread:.3f}{size:12,}{step:8.3f}",
-            flush=True,
-        )
-    args.output.mkdir(parents=True, exist_ok=True)
-    settings = {key: str(value) for key, value in vars(args).items() if key != "output"}
-    record = {"settings": settings, "torch": torch.__version__, "results": results}
+    try:
+        arenas = [Arena(name, args) for name in args.task]
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    names = [name for name in ORDER if args.only is None or name in args.only]
+    for seed, name, arena in product(args.seeds, names, arenas):
+        arena.compete(name, seed, args)
+    records = [summarize(arena, args) for arena in arenas]
+    settings = {key: str(value) for key, value in vars(args).items()}
+    command = " ".join(["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+    record = {"command": command, "torch": torch.__version__, "settings": settings}
+    record["tasks"] = records
     (args.output / "results.json").write_text(json.dumps(record, indent=2) + "\n")
-    draw(results, args.output / "curve.png", label)
 
 
 if __name__ == "__main__":

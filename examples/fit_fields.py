@@ -5,7 +5,7 @@
 Fits a photograph of BSDS500 (position to color) and the signed distance of a mesh of ``OpenMeshes``
 (position to distance) with :class:`permutogeo.nn.PermutohedralEncoding` and a small perceptron,
 beside a hash grid of the same size in plain torch, for the same number of steps. Writes
-``image.png`` and ``distance.png`` (docs/encoding.md).
+``image.png`` and ``distance.png`` (docs/guides/encoding.md).
 """
 
 import argparse

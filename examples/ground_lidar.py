@@ -4,8 +4,8 @@
 
 Trains on a generated survey of 2e5 points (terrain with buildings, trees and outliers) and labels
 one of 1e6 points; the area of the training does not count in the figures. Expect 99.8 % correct
-labels (docs/lidar.md). The labels are written to a LAZ file as classes 2 (ground) and 1 (other),
-and a map of a part of them to ``ground.png``.
+labels (docs/guides/lidar.md). The labels are written to a LAZ file as classes 2 (ground) and 1
+(other), and a map of a part of them to ``ground.png``.
 """
 
 import argparse

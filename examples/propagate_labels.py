@@ -5,7 +5,8 @@
 Keeps the class of 1 % of the pixels of images of VOC 2012, chosen at random, and propagates them to
 all pixels: from the nearest labeled pixel, by a joint bilateral filter of the labels, and by the
 bilateral solver. The bandwidths of both are chosen on training images. Prints the accuracy and the
-mean intersection over union of the classes of an image, averaged over images (docs/solver.md).
+mean intersection over union of the classes of an image, averaged over images
+(docs/guides/solver.md).
 """
 
 import argparse

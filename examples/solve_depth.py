@@ -7,7 +7,7 @@ bilateral solver, which trusts the interpolation at the centers of blocks. The e
 means is then added back twice; the same correction is given to bicubic interpolation and to the
 joint bilateral filter. Bandwidths and smoothness are chosen on training images. The images and the
 error are those of ``examples/paper/upsample_depth.py``, whose learned filter reaches 0.0651 m.
-Expect 0.054 m, and 0.060 m for the corrected joint bilateral filter (docs/solver.md).
+Expect 0.054 m, and 0.060 m for the corrected joint bilateral filter (docs/guides/solver.md).
 """
 
 import argparse

@@ -4,7 +4,7 @@
 
 The network uses the calls of spconv 2 (submanifold, strided and inverse convolutions that share
 ``indice_key``); only the import differs. It is trained on the southern half of a generated survey
-of 2e5 points in voxels of 1 m, and labels the northern half (docs/spconv.md). Writes
+of 2e5 points in voxels of 1 m, and labels the northern half (docs/guides/spconv.md). Writes
 ``classes.png``.
 """
 

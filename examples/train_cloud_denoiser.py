@@ -5,8 +5,8 @@
 Trains on points of generated sharp shapes and of the open meshes in the public domain or under
 CC BY, with noise of several kinds and levels. Writes ``cloud_denoiser.safetensors``, to be loaded
 by ``CloudDenoiser.from_pretrained(path)``. Without PERMUTOGEO_DATA the open meshes are left out.
-docs/clouds.md has the figures of the shipped weights; ``permutogeo bench clouds`` measures them on
-other shapes.
+docs/guides/clouds.md has the figures of the shipped weights; ``permutogeo bench clouds`` measures
+them on other shapes.
 """
 
 import argparse

@@ -116,11 +116,11 @@ def make_blocks(dtype: type, radius: int, lanes: int) -> SimpleNamespace:
         odd: wp.array1d(dtype=Row),  # [(M + 1) x blocks], the last row zero, in and out
     ):
         """Weighted sums along all axes, from ``even`` to ``odd`` and back, while the rows of a
-        window are in the cache: each axis follows the one before by ``reach`` vertices. Afterwards
-        the buffer that does not hold the result is zero. For one thread."""
+        window are in the cache: each axis follows the one before by ``reach`` vertices. For one
+        thread."""
         count = neighbors.shape[0]
         axes = column.shape[0]
-        for end in range(size, count + axes * reach + size, size):
+        for end in range(size, count + (axes - 1) * reach + size, size):
             for a in range(axes):
                 first = wp.max(end - size - a * reach, 0)
                 last = wp.min(end - a * reach, count)
@@ -133,13 +133,5 @@ def make_blocks(dtype: type, radius: int, lanes: int) -> SimpleNamespace:
                 else:
                     for v in range(first, last):
                         blur_row(v, blocks, neighbors, column[a], here, odd, even)
-            first = wp.max(end - size - axes * reach, 0)
-            last = wp.min(end - axes * reach, count)
-            if axes % 2 == 0:
-                for r in range(first * blocks, last * blocks):
-                    odd[r] = Row()
-            else:
-                for r in range(first * blocks, last * blocks):
-                    even[r] = Row()
 
     return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis, sweep=sweep)

@@ -120,11 +120,9 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         start: int,
         feature: wp.array1d(dtype=Feature),  # [N]
         graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
-        graphs: wp.int64,
         scale: Real,
         subdiagonal: Real,
-        low: Real,
-        extent: Real,
+        box: wp.array2d(dtype=wp.int64),  # [dim + 1, 2 + words]: low, extent, ...
         stride: wp.array1d(dtype=Code),  # [dim + 1]
         step: wp.array1d(dtype=Code),  # [dim], by axis label
         lattice_code: wp.array1d(dtype=Code),  # [M]
@@ -141,12 +139,14 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         # The box is padded: a point whose corners leave it has none of them on the lattice, and
         # their codes would alias other lattice points.
         inside = bool(True)
+        low = Real()
         for j in range(dim):
+            low[j] = wp.float64(box[j, 0])
             relative = floor[j] - low[j]
             inside = inside and relative >= wp.float64(0.0)
-            inside = inside and relative + wp.float64(1.0) < extent[j]
+            inside = inside and relative + wp.float64(1.0) < wp.float64(box[j, 1])
         if graph.shape[0] > 0:
-            inside = inside and graph[i] < graphs
+            inside = inside and graph[i] < box[dim, 1]
         row = Vertex()
         if inside:
             corner = encode(floor, low, stride, graph, i)

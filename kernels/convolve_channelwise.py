@@ -91,7 +91,35 @@ def make_shared(dtype: type) -> SimpleNamespace:
                 inner += dot1(values1, n, grad1, v)
                 out[t, k] = out[t, k] + wp.float64(inner)
 
-    return SimpleNamespace(module=module, convolve=convolve, correlate=correlate)
+    @kernel(module)
+    def correlate_taps(
+        start: int,
+        run: int,
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (the last row) where absent
+        values16: wp.array2d(dtype=Row16),  # [M + 1, C], the last row zero
+        values4: wp.array2d(dtype=Row4),
+        values1: wp.array2d(dtype=Row1),
+        grad16: wp.array2d(dtype=Row16),  # [M, C]
+        grad4: wp.array2d(dtype=Row4),
+        grad1: wp.array2d(dtype=Row1),
+        out: wp.array2d(dtype=wp.float64),  # [runs, K], out
+    ):
+        """The same on a GPU: a thread owns a tap of a run of vertices."""
+        i, k = wp.tid()
+        t = i + start
+        total = wp.float64(0.0)
+        first = t * run
+        for v in range(first, first + wp.min(run, neighbors.shape[0] - first)):
+            n = neighbors[v, k]
+            inner = dot16(values16, n, grad16, v)
+            inner += dot4(values4, n, grad4, v)
+            inner += dot1(values1, n, grad1, v)
+            total += wp.float64(inner)
+        out[t, k] = total
+
+    return SimpleNamespace(
+        module=module, convolve=convolve, correlate=correlate, correlate_taps=correlate_taps
+    )
 
 
 @cache
@@ -131,8 +159,29 @@ def make_depthwise(dtype: type) -> SimpleNamespace:
 
         return add_product
 
+    def sum_products(Row):
+        @wp.func
+        def sum_products(
+            x: wp.array2d(dtype=Row),
+            y: wp.array2d(dtype=Row),
+            first: int,
+            last: int,
+            k: int,
+            neighbors: wp.array2d(dtype=wp.int32),
+            r: int,
+            out: wp.array2d(dtype=Row),
+        ):
+            for b in range(out.shape[1]):
+                total = Row()
+                for v in range(first, last):
+                    total += wp.cw_mul(x[neighbors[v, k], b], y[v, b])
+                out[r, b] = total
+
+        return sum_products
+
     filter16, filter4, filter1 = rows.per_block(dtype, filter_row)
     add16, add4, add1 = rows.per_block(dtype, add_product)
+    sum16, sum4, sum1 = rows.per_block(dtype, sum_products)
 
     @kernel(module)
     def convolve(
@@ -181,4 +230,31 @@ def make_depthwise(dtype: type) -> SimpleNamespace:
                 add4(values4, n, grad4, v, t * taps + k, out4)
                 add1(values1, n, grad1, v, t * taps + k, out1)
 
-    return SimpleNamespace(module=module, convolve=convolve, correlate=correlate)
+    @kernel(module)
+    def correlate_taps(
+        start: int,
+        run: int,
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (the last row) where absent
+        values16: wp.array2d(dtype=Row16),  # [M + 1, C], the last row zero
+        values4: wp.array2d(dtype=Row4),
+        values1: wp.array2d(dtype=Row1),
+        grad16: wp.array2d(dtype=Row16),  # [M, C]
+        grad4: wp.array2d(dtype=Row4),
+        grad1: wp.array2d(dtype=Row1),
+        out16: wp.array2d(dtype=Row16),  # [runs * K, C], out
+        out4: wp.array2d(dtype=Row4),
+        out1: wp.array2d(dtype=Row1),
+    ):
+        """The same on a GPU: a thread owns a tap of a run of vertices."""
+        i, k = wp.tid()
+        t = i + start
+        taps = neighbors.shape[1]
+        first = t * run
+        last = first + wp.min(run, neighbors.shape[0] - first)
+        sum16(values16, grad16, first, last, k, neighbors, t * taps + k, out16)
+        sum4(values4, grad4, first, last, k, neighbors, t * taps + k, out4)
+        sum1(values1, grad1, first, last, k, neighbors, t * taps + k, out1)
+
+    return SimpleNamespace(
+        module=module, convolve=convolve, correlate=correlate, correlate_taps=correlate_taps
+    )

@@ -1,7 +1,8 @@
 """One step of mean field: slice, softmax and splat of a point in one kernel.
 
 The corners of a point on all lattices form one row, so that the number of lattices does not matter.
-Labels are padded to blocks of a few lanes, vectors that compile to SIMD.
+Labels are padded to one vector of up to ``WIDEST`` lanes or to several of ``FLAT``, which compile
+to SIMD.
 """
 
 from functools import cache
@@ -13,6 +14,12 @@ from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
 
 # Lanes of the vectors that exponentials are computed on, whatever the number of labels.
 FLAT = 16
+# Lanes of the widest vector that holds all labels.
+WIDEST = 32
+# Lanes of the vectors that maxima and sums are computed on.
+PART = 8
+# Points between the prefetch of a row and its use.
+_AHEAD = 16
 # Exponentials of less are as good as 0.
 _LOWEST = -32.0
 # exp(y) on [-2, 0], coefficients of ascending powers: least squares of the relative error.
@@ -28,6 +35,15 @@ _EXPONENTIAL = (
     8.87370641e-06,
 )
 
+# The hardware does not foresee which rows the corners of the next points are.
+_PREFETCH = """
+#ifndef __CUDA_ARCH__
+    const char* row = (const char*)rows.data + (size_t)index * rows.strides[0];
+    __builtin_prefetch(row);
+    __builtin_prefetch(row + 64);
+#endif
+"""
+
 
 @cache
 def make(corners: int, lanes: int) -> SimpleNamespace:
@@ -35,12 +51,16 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
     in float32."""
     module = named("mean_field", corners, lanes)
     not_negative = NOT_NEGATIVE
+    part = min(lanes, PART)
+    parts = lanes // part
     Row = wp.types.vector(length=lanes, dtype=wp.float32)
+    Part = wp.types.vector(length=part, dtype=wp.float32)
     Flat = wp.types.vector(length=FLAT, dtype=wp.float32)
     Weight = wp.types.vector(length=corners, dtype=wp.float32)
     Vertex = wp.types.vector(length=corners, dtype=wp.int32)
-    half, quarter, eighth = lanes // 2, lanes // 4, lanes // 8
-    ones = Row(*[1.0] * lanes)
+    distance = _AHEAD
+    half, quarter, eighth = part // 2, part // 4, part // 8
+    ones = Part(*[1.0] * part)
     lowest = Flat(*[_LOWEST] * FLAT)
     c0, c1, c2, c3, c4, c5, c6, c7, c8 = (Flat(*[each] * FLAT) for each in _EXPONENTIAL)
 
@@ -64,7 +84,7 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
 
     # Sequential maxima and sums over lanes would be long chains of dependent operations.
     @wp.func
-    def largest(row: Row):
+    def largest(row: Part):
         for j in range(half):
             row[j] = wp.max(row[j], row[j + half])
         for j in range(quarter):
@@ -74,7 +94,7 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
         return row[0]
 
     @wp.func
-    def total_of(row: Row):
+    def total_of(row: Part):
         for j in range(half):
             row[j] = row[j] + row[j + half]
         for j in range(quarter):
@@ -83,51 +103,76 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
             row[j] = row[j] + row[j + eighth]
         return row[0]
 
+    if lanes >= FLAT:
+
+        @wp.func_native(_PREFETCH)
+        def prefetch(rows: wp.array2d(dtype=Row), index: int): ...
+
+    else:  # rows are in the cache
+
+        @wp.func
+        def prefetch(rows: wp.array2d(dtype=Row), index: int):
+            return
+
+    @wp.func
+    def subtract_largest(row: int, logits: wp.array2d(dtype=Part)):
+        top = logits[row, 0]
+        for j in range(1, parts):
+            top = wp.max(top, logits[row, j])
+        for b in range(parts, logits.shape[1], parts):
+            for j in range(parts):
+                top = wp.max(top, logits[row, (b + j) & not_negative])
+        highest = largest(top) * ones
+        for b in range(0, logits.shape[1], parts):
+            for j in range(parts):
+                i = (b + j) & not_negative
+                logits[row, i] = logits[row, i] - highest
+
+    @wp.func
+    def sum_labels(row: int, marginals: wp.array2d(dtype=Part)):
+        total = marginals[row, 0]
+        for j in range(1, parts):
+            total += marginals[row, j]
+        for b in range(parts, marginals.shape[1], parts):
+            for j in range(parts):
+                total += marginals[row, (b + j) & not_negative]
+        return total_of(total)
+
     @wp.func
     def slice_logits(
         first: int,
         count: int,
         messages: int,
-        blocks: int,
         vertex: wp.array1d(dtype=Vertex),
         weight: wp.array1d(dtype=Weight),
-        unary: wp.array1d(dtype=Row),
-        values: wp.array1d(dtype=Row),
+        unary: wp.array2d(dtype=Row),
+        values: wp.array2d(dtype=Row),
         place: int,
-        logits: wp.array1d(dtype=Row),
+        logits: wp.array2d(dtype=Row),
+        part_logits: wp.array2d(dtype=Part),
     ):
         """Write the logits of some points, minus their maximum at each point."""
         for p in range(count):
-            here = first + p
-            row = here * blocks
-            out = place + p * blocks
-            top = unary[row]
+            here = (first + p) & not_negative
+            out = (place + p) & not_negative
             if messages > 0:
-                v = vertex[here] * blocks
+                ahead = vertex[wp.min(here + distance, vertex.shape[0] - 1) & not_negative]
+                for k in range(corners):
+                    prefetch(values, ahead[k])
+                v = vertex[here]
                 w = weight[here]
-                for b in range(blocks):
-                    total = unary[row + b]
+                for b in range(unary.shape[1]):
+                    i = b & not_negative
+                    total = unary[here, i]
                     for k in range(corners):
-                        total += w[k] * values[(v[k] + b) & not_negative]
-                    logits[out + b] = total
-                    if b == 0:
-                        top = total
-                    else:
-                        top = wp.max(top, total)
+                        total += w[k] * values[v[k] & not_negative, i]
+                    logits[out, i] = total
             else:
-                for b in range(blocks):
-                    logits[out + b] = unary[row + b]
-                    top = wp.max(top, unary[row + b])
-            highest = largest(top) * ones
-            for b in range(blocks):
-                logits[out + b] = logits[out + b] - highest
-
-    @wp.func
-    def sum_labels(place: int, blocks: int, marginals: wp.array1d(dtype=Row)):
-        total = marginals[place]
-        for b in range(1, blocks):
-            total += marginals[place + b]
-        return total_of(total)
+                for b in range(unary.shape[1]):
+                    i = b & not_negative
+                    logits[out, i] = unary[here, i]
+        for p in range(count):
+            subtract_largest((place + p) & not_negative, part_logits)
 
     # A few points at a time: long chains of operations on single points would leave the processor
     # waiting, and the rows stay in its first cache.
@@ -136,175 +181,153 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
         start: int,
         runs: wp.array2d(dtype=wp.int32),  # [R, 2]: first and last point
         points: int,  # points of the workspace of a run
-        blocks: int,  # blocks of a row
         messages: int,  # whether to add the values
         vertex: wp.array1d(dtype=Vertex),  # [N], rows of the values
         target: wp.array1d(dtype=Weight),  # [N]
         slot: wp.array1d(dtype=Vertex),  # [N], rows of the sums
         source: wp.array1d(dtype=Weight),  # [N]
-        unary: wp.array1d(dtype=Row),  # [N x blocks], -inf in the padding
-        values: wp.array1d(dtype=Row),  # [rows x blocks]
-        logits: wp.array1d(dtype=Row),  # [R x points x blocks], workspace
+        unary: wp.array2d(dtype=Row),  # [N, blocks], -inf in the padding
+        values: wp.array2d(dtype=Row),  # [rows, blocks]
+        logits: wp.array2d(dtype=Row),  # [R x points, blocks], workspace
+        part_logits: wp.array2d(dtype=Part),  # the same memory, [R x points, parts]
         flat: wp.array2d(dtype=Flat),  # the same memory, [R, F]
-        sums: wp.array1d(dtype=Row),  # [slots x blocks], out, zeroed by the caller
+        sums: wp.array2d(dtype=Row),  # [slots, blocks], out, zeroed by the caller
     ):
         """Splat the marginals of ``unary + sliced values``. A thread owns a run of points, and no
         slot is of two runs."""
         t = wp.tid() + start
-        place = t * points * blocks
+        place = t * points
         for first in range(runs[t, 0], runs[t, 1], points):
             count = wp.min(points, runs[t, 1] - first)
             slice_logits(
-                first, count, messages, blocks, vertex, target, unary, values, place, logits
+                first,
+                count,
+                messages,
+                vertex,
+                target,
+                unary,
+                values,
+                place,
+                logits,
+                part_logits,
             )
             for f in range(flat.shape[1]):
                 flat[t, f] = exponential(flat[t, f])
             for p in range(count):
-                row = place + p * blocks
-                v = slot[first + p] * blocks
-                w = source[first + p] * (1.0 / sum_labels(row, blocks, logits))
-                for b in range(blocks):
-                    marginal = logits[row + b]
+                row = (place + p) & not_negative
+                here = (first + p) & not_negative
+                ahead = slot[wp.min(here + distance, slot.shape[0] - 1) & not_negative]
+                for k in range(corners):
+                    prefetch(sums, ahead[k])
+                v = slot[here]
+                w = source[here] * (1.0 / sum_labels(row, part_logits))
+                for b in range(logits.shape[1]):
+                    i = b & not_negative
+                    marginal = logits[row, i]
                     for k in range(corners):
-                        r = (v[k] + b) & not_negative
-                        sums[r] = sums[r] + w[k] * marginal
+                        r = v[k] & not_negative
+                        sums[r, i] = sums[r, i] + w[k] * marginal
 
     @kernel(module)
     def marginals(
         start: int,
         runs: wp.array2d(dtype=wp.int32),  # [R, 2]: first and last point
         points: int,  # points of the workspace of a run
-        blocks: int,  # blocks of a row
         messages: int,  # whether to add the values
         logarithm: int,  # whether to write logarithms
         vertex: wp.array1d(dtype=Vertex),  # [N], rows of the values
         target: wp.array1d(dtype=Weight),  # [N]
-        unary: wp.array1d(dtype=Row),  # [N x blocks], -inf in the padding
-        values: wp.array1d(dtype=Row),  # [rows x blocks]
-        logits: wp.array1d(dtype=Row),  # [R x points x blocks], workspace
+        unary: wp.array2d(dtype=Row),  # [N, blocks], -inf in the padding
+        values: wp.array2d(dtype=Row),  # [rows, blocks]
+        logits: wp.array2d(dtype=Row),  # [R x points, blocks], workspace
+        part_logits: wp.array2d(dtype=Part),  # the same memory, [R x points, parts]
         flat: wp.array2d(dtype=Flat),  # the same memory, [R, F]
-        power: wp.array1d(dtype=Row),  # [R x points x blocks], workspace
+        part_power: wp.array2d(dtype=Part),  # [R x points, parts], workspace
         flat_power: wp.array2d(dtype=Flat),  # the same memory, [R, F]
-        order: wp.array1d(dtype=wp.int32),  # [N], row of each point in ``out``
-        whole: wp.array2d(dtype=Row),  # the memory of ``out``, [N, whole blocks]
+        whole: wp.array2d(dtype=Part),  # the memory of ``out``, [N, whole parts]
         out: wp.array2d(dtype=wp.float32),  # [N, L], out
     ):
         """Marginals of ``unary + sliced values``. A thread owns a run of points."""
         t = wp.tid() + start
-        place = t * points * blocks
+        place = t * points
         for first in range(runs[t, 0], runs[t, 1], points):
             count = wp.min(points, runs[t, 1] - first)
             slice_logits(
-                first, count, messages, blocks, vertex, target, unary, values, place, logits
+                first,
+                count,
+                messages,
+                vertex,
+                target,
+                unary,
+                values,
+                place,
+                logits,
+                part_logits,
             )
             for f in range(flat.shape[1]):
                 flat_power[t, f] = exponential(flat[t, f])
             for p in range(count):
-                row = place + p * blocks
-                total = sum_labels(row, blocks, power)
+                row = (place + p) & not_negative
+                total = sum_labels(row, part_power)
                 if logarithm > 0:
                     total = wp.log(total)
                 else:
                     total = 1.0 / total
-                for b in range(blocks):
-                    block = power[row + b] * total
+                to = (first + p) & not_negative
+                for b in range(part_power.shape[1]):
+                    block = part_power[row, b] * total
                     if logarithm > 0:
-                        block = logits[row + b] - total * ones
+                        block = part_logits[row, b] - total * ones
                     if b < whole.shape[1]:
-                        whole[order[first + p], b] = block
+                        whole[to, b] = block
                     else:
-                        for j in range(lanes):
-                            if b * lanes + j < out.shape[1]:
-                                out[order[first + p], b * lanes + j] = block[j]
+                        for j in range(part):
+                            if b * part + j < out.shape[1]:
+                                out[to, b * part + j] = block[j]
 
     @kernel(module)
-    def touch(
+    def pad(
         start: int,
-        runs: wp.array2d(dtype=wp.int32),  # [R, 2]: first and last point
-        vertex: wp.array1d(dtype=Vertex),  # [N]
-        used: wp.array2d(dtype=wp.int32),  # [R, rows], out, zeroed by the caller
+        given: wp.array2d(dtype=wp.float32),  # [N, L]
+        given_rows: wp.array2d(dtype=Row),  # the same memory, rows read to the end of their padding
+        rows: wp.array2d(dtype=Row),  # [N, blocks], out
+        out: wp.array2d(dtype=wp.float32),  # the same memory, [N, lanes x blocks]
     ):
-        """Mark the vertices of a run with 1. A thread owns a run."""
-        t = wp.tid() + start
-        for i in range(runs[t, 0], runs[t, 1]):
-            v = vertex[i]
-            for k in range(corners):
-                used[t, v[k] & not_negative] = 1
-
-    @kernel(module)
-    def count(
-        start: int,
-        used: wp.array2d(dtype=wp.int32),  # [R, rows]
-        more: wp.array1d(dtype=wp.int32),  # [rows], out
-    ):
-        """Number of runs at a vertex after the first one. A thread owns a vertex."""
-        v = wp.tid() + start
-        total = int(-1)
-        for t in range(used.shape[0]):
-            total += used[t, v]
-        more[v] = wp.max(total, 0)
-
-    @kernel(module)
-    def number(
-        start: int,
-        begin: wp.array1d(dtype=wp.int32),  # [rows + 1]
-        used: wp.array2d(dtype=wp.int32),  # [R, rows], in and out
-    ):
-        """Slot of a vertex in each run: its row in the first run, behind all rows in others. A
-        thread owns a vertex."""
-        v = wp.tid() + start
-        row = v
-        after = used.shape[1] + begin[v]
-        for t in range(used.shape[0]):
-            if used[t, v] > 0:
-                used[t, v] = row
-                row = after
-                after += 1
-
-    @kernel(module)
-    def place(
-        start: int,
-        runs: wp.array2d(dtype=wp.int32),  # [R, 2]: first and last point
-        vertex: wp.array1d(dtype=Vertex),  # [N]
-        used: wp.array2d(dtype=wp.int32),  # [R, rows]
-        slot: wp.array1d(dtype=Vertex),  # [N], out
-    ):
-        """Slots of the corners of a run. A thread owns a run."""
-        t = wp.tid() + start
-        for i in range(runs[t, 0], runs[t, 1]):
-            v = vertex[i]
-            for k in range(corners):
-                v[k] = used[t, v[k] & not_negative]
-            slot[i] = v
+        """Pad rows with -inf. A thread owns a point."""
+        i = (wp.tid() + start) & not_negative
+        if i + 1 < given.shape[0]:
+            for b in range(rows.shape[1]):
+                rows[i, b] = given_rows[i, b]
+        else:  # nothing may be read behind the last row
+            for j in range(given.shape[1]):
+                out[i, j] = given[i, j]
+        for j in range(given.shape[1], out.shape[1]):
+            out[i, j] = -wp.inf
 
     @kernel(module)
     def combine(
         start: int,
         first: int,  # row of vertex 0
-        blocks: int,  # blocks of a row
         begin: wp.array1d(dtype=wp.int32),  # [rows + 1]
-        in_place: int,  # whether ``out`` is ``sums``
-        sums: wp.array1d(dtype=Row),  # [slots x blocks], in and out: further slots are set to 0
-        out: wp.array1d(dtype=Row),  # [rows x blocks], out
+        slots: wp.array1d(dtype=wp.int32),  # [S]: slots of each vertex
+        sums: wp.array2d(dtype=Row),  # [slots, blocks], in and out: set to 0
+        out: wp.array2d(dtype=Row),  # [rows, blocks], out
     ):
-        """Sum over the slots of a vertex, in their order. A thread owns a vertex."""
-        v = wp.tid() + start + first
-        after = begin.shape[0] - 1
-        if in_place == 0 or begin[v + 1] > begin[v]:
-            for b in range(blocks):
-                total = sums[v * blocks + b]
-                for r in range(begin[v], begin[v + 1]):
-                    total += sums[(after + r) * blocks + b]
-                    sums[(after + r) * blocks + b] = Row()
-                out[v * blocks + b] = total
+        """Sum over the slots of a vertex, in the order of runs. A thread owns a vertex."""
+        v = (wp.tid() + start + first) & not_negative
+        for b in range(sums.shape[1]):
+            i = b & not_negative
+            total = Row()
+            for r in range(begin[v], begin[v + 1]):
+                slot = slots[r & not_negative] & not_negative
+                total += sums[slot, i]
+                sums[slot, i] = Row()
+            out[v, i] = total
 
     return SimpleNamespace(
         module=module,
         step=step,
         marginals=marginals,
-        touch=touch,
-        count=count,
-        number=number,
-        place=place,
+        pad=pad,
         combine=combine,
     )

@@ -3,6 +3,9 @@ of threads.
 
 ``scatter`` adds runs of points into private copies of the values, which ``combine`` then sums: for
 few vertices. ``collect`` sums over the sorted corners of each vertex: for many vertices.
+
+On a GPU a thread per vertex would be nearly serial where many points share few vertices:
+``collect_pieces`` sums pieces of long lists of corners, and ``collect_long`` the pieces.
 """
 
 from functools import cache
@@ -44,23 +47,42 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         @wp.func
         def sum_edges(
             x: wp.array2d(dtype=Row),
-            v: int,
-            begin: wp.array1d(dtype=wp.int32),
+            first: int,
+            last: int,
             order: wp.array1d(dtype=wp.int32),
             weight: wp.array1d(dtype=dtype),
+            r: int,
             out: wp.array2d(dtype=Row),
         ):
             for b in range(out.shape[1]):
                 total = Row()
-                for e in range(begin[v], begin[v + 1]):
+                for e in range(first, last):
                     corner = order[e] & not_negative
                     total += weight[corner] * x[corner / corners, b]
-                out[v, b] = total
+                out[r, b] = total
 
         return sum_edges
 
+    def sum_pieces(Row):
+        @wp.func
+        def sum_pieces(
+            partial: wp.array2d(dtype=Row),
+            first: int,
+            last: int,
+            v: int,
+            out: wp.array2d(dtype=Row),
+        ):
+            for b in range(out.shape[1]):
+                total = Row()
+                for p in range(first, last):
+                    total += partial[p, b]
+                out[v, b] = total
+
+        return sum_pieces
+
     add16, add4, add1 = rows.per_block(dtype, add_to_corners)
     sum16, sum4, sum1 = rows.per_block(dtype, sum_edges)
+    pieces16, pieces4, pieces1 = rows.per_block(dtype, sum_pieces)
 
     @kernel(module)
     def scatter(
@@ -103,11 +125,83 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     ):
         """Weighted sum over the points at a vertex. A thread owns a vertex."""
         v = wp.tid() + start
-        sum16(x16, v, begin, order, weight, out16)
-        sum4(x4, v, begin, order, weight, out4)
-        sum1(x1, v, begin, order, weight, out1)
+        sum16(x16, begin[v], begin[v + 1], order, weight, v, out16)
+        sum4(x4, begin[v], begin[v + 1], order, weight, v, out4)
+        sum1(x1, begin[v], begin[v + 1], order, weight, v, out1)
 
-    return SimpleNamespace(module=module, scatter=scatter, collect=collect)
+    @kernel(module)
+    def collect_pieces(
+        start: int,
+        piece: wp.array1d(dtype=wp.int32),  # [M + 1], first piece of each vertex
+        length: wp.array1d(dtype=wp.int32),  # [M], corners in a piece of each vertex
+        begin: wp.array1d(dtype=wp.int32),  # [M + 1]
+        order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
+        weight: wp.array1d(dtype=dtype),  # [N * corners]
+        x16: wp.array2d(dtype=Row16),  # [N, C]
+        x4: wp.array2d(dtype=Row4),
+        x1: wp.array2d(dtype=Row1),
+        partial16: wp.array2d(dtype=Row16),  # [P, C], out
+        partial4: wp.array2d(dtype=Row4),
+        partial1: wp.array2d(dtype=Row1),
+    ):
+        """Weighted sum over a piece of the corners at a vertex. A thread owns a piece.
+
+        There are at most ``P`` pieces; the host does not know how many.
+        """
+        p = wp.tid() + start
+        low = int(0)
+        high = piece.shape[0] - 1
+        if p < piece[high]:
+            while high - low > 1:  # the vertex v with piece[v] <= p < piece[v + 1]
+                middle = low + (high - low) / 2
+                if piece[middle] <= p:
+                    low = middle
+                else:
+                    high = middle
+            first = begin[low] + (p - piece[low]) * length[low]
+            last = first + wp.min(length[low], begin[low + 1] - first)
+            sum16(x16, first, last, order, weight, p, partial16)
+            sum4(x4, first, last, order, weight, p, partial4)
+            sum1(x1, first, last, order, weight, p, partial1)
+
+    @kernel(module)
+    def collect_long(
+        start: int,
+        piece: wp.array1d(dtype=wp.int32),  # [M + 1], first piece of each vertex
+        partial16: wp.array2d(dtype=Row16),  # [P, C]
+        partial4: wp.array2d(dtype=Row4),
+        partial1: wp.array2d(dtype=Row1),
+        begin: wp.array1d(dtype=wp.int32),  # [M + 1]
+        order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
+        weight: wp.array1d(dtype=dtype),  # [N * corners]
+        x16: wp.array2d(dtype=Row16),  # [N, C]
+        x4: wp.array2d(dtype=Row4),
+        x1: wp.array2d(dtype=Row1),
+        out16: wp.array2d(dtype=Row16),  # [M, C], out
+        out4: wp.array2d(dtype=Row4),
+        out1: wp.array2d(dtype=Row1),
+    ):
+        """Sum of the pieces of a vertex in their order, or over its points where it has no pieces.
+        A thread owns a vertex."""
+        v = wp.tid() + start
+        first = piece[v]
+        last = piece[v + 1]
+        if first < last:
+            pieces16(partial16, first, last, v, out16)
+            pieces4(partial4, first, last, v, out4)
+            pieces1(partial1, first, last, v, out1)
+        else:
+            sum16(x16, begin[v], begin[v + 1], order, weight, v, out16)
+            sum4(x4, begin[v], begin[v + 1], order, weight, v, out4)
+            sum1(x1, begin[v], begin[v + 1], order, weight, v, out1)
+
+    return SimpleNamespace(
+        module=module,
+        scatter=scatter,
+        collect=collect,
+        collect_pieces=collect_pieces,
+        collect_long=collect_long,
+    )
 
 
 @cache

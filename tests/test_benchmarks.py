@@ -1,6 +1,7 @@
 """Every benchmark runs with ``--quick``; its figures are not checked."""
 
 import json
+import sys
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from typer.testing import CliRunner
 
 from permutogeo.benchmarks import BENCHMARKS, gpu
 from permutogeo.benchmarks.peers import TorchLayer, gather_gemm_scatter
+from permutogeo.benchmarks.record import write_table
 from permutogeo.benchmarks.roofline import Work
 from permutogeo.cli import app
 from permutogeo.lattice import Lattice
@@ -29,6 +31,25 @@ def test_unknown_name():
     result = CliRunner().invoke(app, ["bench", "warmth"])
     assert result.exit_code == 2
     assert "warmth" in result.output and "bilateral" in result.output
+
+
+def test_record(tmp_path):
+    result = CliRunner().invoke(app, ["bench", "operators", "--quick", "--record", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    record = json.loads((tmp_path / "bench_operators.json").read_text())
+    assert record["command"] == "permutogeo bench operators --quick"
+    assert {len(row) for row in record["rows"]} == {len(record["columns"])}
+
+
+def test_a_new_table_keeps_the_notes(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/examples/paper/tiles.py", "--seed", "1"])
+    write_table(tmp_path / "a.json", "A table", ["", "ms"], [["ours", 1.5]], notes="Said once.")
+    path = write_table(tmp_path / "a.json", "A table", ["", "ms"], [["ours", "1.4"]])
+    record = json.loads(path.read_text())
+    assert record["notes"] == "Said once." and record["rows"] == [["ours", "1.4"]]
+    assert record["command"] == "python examples/paper/tiles.py --seed 1"
+    assert record["versions"]["torch"] == torch.__version__
+    assert '["ours", "1.4"]' in path.read_text()
 
 
 def test_plain_torch_baselines_compute_the_same():

@@ -1,5 +1,6 @@
-"""Paths in the documents exist, and the walks through the source go one way."""
+"""Documents: paths exist, walks go one way, result files follow their schema and are shown."""
 
+import json
 import re
 from itertools import groupby
 from pathlib import Path
@@ -7,13 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCS = ROOT / "docs"
+RUNS = DOCS / "runs"
+PAGES = sorted(
+    [*ROOT.glob("*.md"), *(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
+)
 FILE = re.compile(r"`((?:permutogeo|kernels|datasets|examples|benchmarks|tests)/[\w/]+\.py)`")
 
 
 def walks():
     """Return the files of each walk, by its title."""
-    text = (ROOT / "docs" / "walks.md").read_text()
+    text = (DOCS / "inside" / "walks.md").read_text()
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     return {section.partition("\n")[0]: FILE.findall(section) for section in sections}
 
@@ -23,7 +28,7 @@ def room_of(path):
     return parts[1] if parts[0] == "permutogeo" else parts[0]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_and_links_exist(page):
     text = page.read_text()
     if page.name == "CHANGELOG.md":
@@ -32,11 +37,65 @@ def test_files_and_links_exist(page):
         assert (ROOT / name).is_file(), name
     for name, test in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text):
         assert f"def {test}(" in (ROOT / name).read_text(), test
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
-        assert (page.parent / target).exists(), target
+    prose = re.sub(r"^(`{3,}).*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\((?!https?:|mailto:)([^)#\s]+)", prose):
+        # Pages of the reference are written when the site is built.
+        if not re.search(r"api/permutogeo[\w.]*\.rst$", target):
+            assert (page.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("title", walks())
 def test_walks_do_not_return_to_a_room(title):
     rooms = [room for room, _ in groupby(map(room_of, walks()[title]))]
     assert len(rooms) == len(set(rooms)), rooms
+
+
+def tables():
+    return sorted(path for path in RUNS.glob("*.json") if path.name != "schema.json")
+
+
+@pytest.mark.parametrize("path", tables(), ids=lambda path: path.stem)
+def test_result_files_follow_the_schema(path):
+    jsonschema = pytest.importorskip("jsonschema")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    jsonschema.validate(record, json.loads((RUNS / "schema.json").read_text()))
+    assert "--quick" not in record["command"]
+    assert {len(row) for row in record["rows"]} == {len(record["columns"])}
+    script = re.search(r"python (\S+\.py)", record["command"])
+    assert script is None or (ROOT / script[1]).is_file()
+
+
+def test_commands_of_result_files_exist():
+    from permutogeo.benchmarks import BENCHMARKS
+
+    for path in tables():
+        words = json.loads(path.read_text(encoding="utf-8"))["command"].split()
+        if words[:2] == ["permutogeo", "bench"]:
+            assert words[2] in BENCHMARKS, path.name
+
+
+def test_pages_show_all_result_files_and_pictures():
+    text = "\n".join(page.read_text() for page in PAGES if page.parent != RUNS)
+    for path in tables():
+        assert re.search(rf"\{{result\}} {path.stem}\b", text), f"no page shows {path.name}"
+    for path in RUNS.glob("*.png"):
+        assert f"runs/{path.name}" in text, f"no page shows {path.name}"
+
+
+def test_runs_hold_nothing_else():
+    assert {path.suffix for path in RUNS.iterdir()} <= {".json", ".png", ".md"}
+
+
+def test_messages_of_the_troubleshooting_page_exist():
+    files = [
+        path for folder in ("permutogeo", "datasets") for path in (ROOT / folder).rglob("*.py")
+    ]
+    # Messages are split over lines and filled in: compare without quotes and line breaks.
+    source = re.sub(r"[\"\s]|f(?=\")", "", "\n".join(path.read_text() for path in files))
+    rows = re.findall(r"^\| `(.*?)`", (DOCS / "guides" / "troubleshooting.md").read_text(), re.M)
+    assert len(rows) > 30
+    for row in rows:
+        if row.startswith("permutogeo "):
+            continue  # a command
+        for part in re.split(r"…|\(got", row):
+            assert re.sub(r"[\"\s]", "", part) in source, f"no error says: {part}"

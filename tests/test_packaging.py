@@ -5,25 +5,42 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import venv
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("permutogeo", "kernels", "datasets", "benchmarks", "examples", "tests", "docs", ".ci")
+# Folders that the package consists of, and what the build writes beside the repository's files.
+PACKAGE = ("permutogeo", "kernels", "datasets", "benchmarks")
+GENERATED = {"PKG-INFO", "setup.cfg"}
 pytestmark = pytest.mark.slow
 
 
 def repository_files():
-    """Return the files of the repository, without caches, relative to its root."""
-    found = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]
-    for folder in FOLDERS:
-        found += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+    """Return the files of a distribution: those that git tracks, or in an unpacked source
+    distribution all but caches; relative to the root."""
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        found = [Path(line) for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+    else:
+        found = [Path(path.name) for path in ROOT.iterdir() if path.is_file()]
+        for folder in FOLDERS:
+            inside = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
+            found += [path.relative_to(ROOT) for path in inside]
+    hosted = (".gitignore", ".gitattributes", *GENERATED)
     return {
-        path.relative_to(ROOT)
+        path
         for path in found
-        if "__pycache__" not in path.parts and path.name != ".gitignore"
+        if not {"__pycache__", ".github", "_build"} & {*path.parts}
+        and path.name not in hosted
+        and not (path.suffix == ".rst" and path.parent.name == "api")
     }
 
 
@@ -46,10 +63,14 @@ def built(tmp_path_factory):
     return next(out.glob("*.tar.gz")), next(out.glob("*.whl"))
 
 
-def test_the_source_distribution_is_complete(built):
+def test_the_source_distribution_holds_the_repository_and_nothing_else(built):
     with tarfile.open(built[0]) as archive:
-        names = {Path(*Path(name).parts[1:]) for name in archive.getnames()}
-    assert repository_files() <= names
+        members = [member.name for member in archive.getmembers() if member.isfile()]
+    names = {Path(*Path(name).parts[1:]) for name in members}
+    expected = repository_files()
+    assert expected <= names, sorted(expected - names)
+    extra = {name for name in names - expected if name.parts[0] != "permutogeo.egg-info"}
+    assert {str(name) for name in extra} <= GENERATED
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(built):
@@ -57,13 +78,60 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
         names = set(archive.namelist())
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"permutogeo"}
-    for name in repository_files():
-        room = name.parts[0]
-        if name.suffix == ".py" and room in ("permutogeo", "kernels", "datasets", "benchmarks"):
-            inside = name if room == "permutogeo" else Path("permutogeo", name)
-            assert inside.as_posix() in names
+    expected = {
+        (name if name.parts[0] == "permutogeo" else Path("permutogeo", name)).as_posix()
+        for name in repository_files()
+        if name.parts[0] in PACKAGE
+    }
+    assert {name for name in names if name.startswith("permutogeo/")} == expected
     assert {"permutogeo/py.typed", "permutogeo/weights/mesh_denoiser.safetensors"} <= names
-    assert any(name.startswith("permutogeo/viz/web/") for name in names)
+
+
+def test_the_metadata(built):
+    """What package indexes show, in agreement with the citation file and the changelog."""
+    with zipfile.ZipFile(built[1]) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Author"] == "The permutogeo developers"
+    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL"))
+    assert {"Repository", "Issues", "Changelog", "Documentation", "Paper"} == urls.keys()
+    version = metadata["Version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    if "dev" not in version:
+        assert f"\n## [{version}] - 20" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_an_empty_environment(built, tmp_path):
+    """The wheel, installed by pip outside the checkout, filters, trains, loads and denoises.
+
+    Dependencies come from this environment, since an empty one would download gigabytes; `make
+    trywheel` installs them too.
+    """
+    folder = tmp_path / "venv"
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    site = next(folder.glob("lib/python*/site-packages"))
+    environment = {
+        k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PERMUTOGEO"))
+    }
+
+    def call(*command):
+        done = subprocess.run(
+            [str(python), *map(str, command)],
+            cwd=tmp_path, env=environment, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    call("-m", "pip", "install", "--quiet", "--no-deps", "--no-index", built[1])
+    # Folders only, not their .pth files: these would bring the checkout of an editable install.
+    folders = [
+        p for p in sys.path if p.endswith("-packages") and not Path(p, "permutogeo").exists()
+    ]
+    (site / "dependencies.pth").write_text("\n".join(folders))
+    shutil.copy(ROOT / "tests" / "try_wheel.py", tmp_path)
+    assert "works on Python" in call("try_wheel.py")
 
 
 @pytest.fixture(scope="module")

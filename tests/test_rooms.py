@@ -60,7 +60,8 @@ DOORS = {
     "denoising": "cascade cloud_error surface_sampling triangles",
     "compat": "pydensecrf spconv",
     "testing": "reference",
-    "benchmarks": "denoising_set encoding timing workloads",
+    "benchmarks": "denoising_set encoding record timing workloads",
+    "cli": "info",
     "datasets": "synthetic",
 }
 # Rooms that may call Warp through the bridge; all others see ops and lattices.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 from _record import command, settings_of, titled
+from scipy.spatial import cKDTree
 from torch_geometric.nn import Linear
 
 from permutogeo import Lattice
@@ -15,6 +16,9 @@ from permutogeo.nn import BilateralConv, LatticeConv
 from permutogeo.ops.stencils import num_taps
 from permutogeo.train import Checkpoints, Confusion, Trainer, grid_search, write_csv
 from permutogeo.viz import experiment_page
+
+# Choices of --normalize.
+NORMALIZATIONS = {"before": "before", "after": "after", "symmetric": "symmetric", "none": None}
 
 
 def arguments(text, **defaults):
@@ -219,12 +223,13 @@ class SpatialTwin(torch.nn.Module):
             :class:`~permutogeo.models.BNNDeepCNet` whose other layers are used.
         kernel: Kernel size of the first layer.
         side: Side of the grid; features are positions on it.
+        interpolation: One of ``INTERPOLATIONS``.
     """
 
-    def __init__(self, network, kernel, side):
+    def __init__(self, network, kernel, side, interpolation="bilinear"):
         super().__init__()
         conv = network.first.conv
-        self.side = side
+        self.side, self.interpolation = side, interpolation
         self.first = torch.nn.Conv2d(conv.in_channels, conv.out_channels, kernel)
         torch.nn.init.kaiming_normal_(self.first.weight, nonlinearity="relu")
         torch.nn.init.zeros_(self.first.bias)
@@ -232,21 +237,55 @@ class SpatialTwin(torch.nn.Module):
 
     def forward(self, x, feature, batch=None):
         batch = torch.zeros(len(x), dtype=torch.long) if batch is None else batch
-        grid = self.interpolate(x, feature, batch)
+        interpolate = INTERPOLATIONS[self.interpolation]
+        grid = interpolate(x[:, 0], feature, batch, int(batch.max()) + 1, self.side)
         # Channels last, like the output of the bilateral layer: it halves the time.
         return self.rest(self.first(grid.to(memory_format=torch.channels_last)))
 
-    def interpolate(self, x, feature, batch):
-        """Return the bilinearly weighted mean of the points around each pixel, or 0."""
-        count = int(batch.max()) + 1
-        low = feature.floor().clamp(0, self.side - 2).long()
-        part = feature - low
-        sums = x.new_zeros(count * self.side**2, 2)
-        for right in (0, 1):
-            for down in (0, 1):
-                column, row = low[:, 0] + right, low[:, 1] + down
-                weight = (1 - right - part[:, 0]).abs() * (1 - down - part[:, 1]).abs()
-                index = (batch * self.side + row) * self.side + column
-                sums.index_add_(0, index, torch.stack([weight * x[:, 0], weight], 1))
-        grid = sums[:, 0] / torch.where(sums[:, 1] > 0, sums[:, 1], 1.0)
-        return grid.view(count, 1, self.side, self.side)
+
+def _corners(feature, batch, side):
+    """Yield the pixels around each point and their bilinear weights."""
+    low = feature.floor().clamp(0, side - 2).long()
+    part = feature - low
+    for right in (0, 1):
+        for down in (0, 1):
+            weight = (1 - right - part[:, 0]).abs() * (1 - down - part[:, 1]).abs()
+            yield (batch * side + low[:, 1] + down) * side + low[:, 0] + right, weight
+
+
+def _gather(x, pairs, count, side, divide=True):
+    """Return the weighted mean, or the weighted sum, of the points at each pixel, or 0."""
+    sums = x.new_zeros(count * side**2, 2)
+    for index, weight in pairs:
+        sums.index_add_(0, index, torch.stack([weight * x, weight], 1))
+    grid = sums[:, 0] / torch.where(sums[:, 1] > 0, sums[:, 1], 1.0) if divide else sums[:, 0]
+    return grid.view(count, 1, side, side)
+
+
+def bilinear(x, feature, batch, count, side):
+    """Return the bilinearly weighted mean of the points around each pixel, or 0."""
+    return _gather(x, _corners(feature, batch, side), count, side)
+
+
+def density(x, feature, batch, count, side):
+    """Return the bilinearly weighted sum of the points around each pixel."""
+    return _gather(x, _corners(feature, batch, side), count, side, divide=False)
+
+
+def mean(x, feature, batch, count, side):
+    """Return the mean of the points in each pixel, or 0."""
+    column, row = feature.round().clamp(0, side - 1).long().T
+    pairs = [((batch * side + row) * side + column, torch.ones_like(x))]
+    return _gather(x, pairs, count, side)
+
+
+def nearest(x, feature, batch, count, side):
+    """Return the value of the point nearest to each pixel."""
+    apart = torch.cat([feature, 4.0 * side * batch[:, None]], 1)
+    grid = torch.cartesian_prod(*(torch.arange(n) for n in (count, side, side))).flip(1)
+    grid = grid * torch.tensor([1.0, 1.0, 4.0 * side])
+    found = cKDTree(apart.numpy()).query(grid.numpy())[1]
+    return x[torch.from_numpy(found)].view(count, 1, side, side)
+
+
+INTERPOLATIONS = {each.__name__: each for each in (bilinear, density, mean, nearest)}

@@ -8,13 +8,18 @@ character, and with a bilateral first layer of 7 taps over the pixels with ink; 
 LatticeCNet, whose layers are all on the lattice. All train for the same number of epochs, fewer
 than the paper's. Writes a table with the paper's figures, ``results.json``, curves and a page;
 resumes if interrupted. ``--only LeNet`` trains one network. Expect a test accuracy of 89 % for
-LatticeCNet and 77 % for BNN-DeepCNet (docs/results.md).
+LatticeCNet and 77 % for BNN-DeepCNet (docs/reproduction.md).
+
+Options vary what the paper leaves open: ``--line-width`` and ``--stretch`` how characters are
+drawn, ``--split-seed`` which writers test, ``--extent``, ``--normalize`` and ``--radius`` the
+bilateral layer, ``--schedule`` the learning rate; ``--augment`` distorts training characters.
 """
 
 from dataclasses import dataclass
 
 import torch
 from _networks import (
+    NORMALIZATIONS,
     SpatialTwin,
     arguments,
     count_parameters,
@@ -28,6 +33,7 @@ from _networks import (
     trainer_of,
 )
 from torch_geometric.loader import DataLoader
+from torch_geometric.transforms import Compose
 
 from permutogeo.datasets import Assamese
 from permutogeo.models import BNNDeepCNet, BNNLeNet, LatticeCNet
@@ -42,7 +48,7 @@ DEEP_LR = 0.05
 class Contender:
     """A network, the extent of its features, whether drawings are cropped, and its family."""
 
-    make: object
+    make: object  # of the parsed arguments and the extent
     extent: float
     crop: bool
     family: str
@@ -50,48 +56,65 @@ class Contender:
     lr: float = 0.1  # the paper's
 
 
+class Distort:
+    """Random rotations, scales, shears and shifts of the positions on the drawing."""
+
+    strength = 0.12
+
+    def __call__(self, data):
+        data, middle = data.clone(), (SIDE - 1) / 2
+        matrix = torch.eye(2) + self.strength * torch.randn(2, 2)
+        shift = middle * self.strength * torch.randn(2) / 2
+        data.pos = ((data.pos - middle) @ matrix + middle + shift).clamp(0, SIDE - 1)
+        return data
+
+
 def spatial(kind, kernel):
-    return lambda: SpatialTwin(kind(1, CLASSES), kernel, SIDE)
+    return lambda args, extent: SpatialTwin(kind(1, CLASSES), kernel, SIDE)
 
 
-def bilateral(kind, extent):
-    return lambda: kind(1, CLASSES, extent=extent)
+def bilateral(kind):
+    return lambda args, extent: kind(
+        1, CLASSES, extent=extent, radius=args.radius, normalize=NORMALIZATIONS[args.normalize]
+    )
 
 
-def sparse():
-    return LatticeCNet(1, 16, CLASSES, dim=2, extent=EXTENT)
+def sparse(args, extent):
+    return LatticeCNet(1, 16, CLASSES, dim=2, extent=extent)
 
 
 CONTENDERS = {
     "LeNet": Contender(spatial(BNNLeNet, 5), 95, False, "LeNet", (59.29, 55.74)),
     "Crop-LeNet": Contender(spatial(BNNLeNet, 5), 95, True, "LeNet", (68.67, 69.10)),
-    "BNN-LeNet": Contender(bilateral(BNNLeNet, 20.0), 20, True, "LeNet", (75.05, 74.98)),
+    "BNN-LeNet": Contender(bilateral(BNNLeNet), 20, True, "LeNet", (75.05, 74.98)),
     "LatticeCNet": Contender(sparse, EXTENT, True, "LeNet", ("", "")),
     "DeepCNet": Contender(spatial(BNNDeepCNet, 3), 95, False, "DeepCNet", (82.24, 79.78), DEEP_LR),
     "Crop-DeepCNet": Contender(
         spatial(BNNDeepCNet, 3), 95, True, "DeepCNet", (81.88, 80.02), DEEP_LR
     ),
     "BNN-DeepCNet": Contender(
-        bilateral(BNNDeepCNet, 40.0), 40, True, "DeepCNet", (84.15, 84.21), DEEP_LR
+        bilateral(BNNDeepCNet), 40, True, "DeepCNet", (84.15, 84.21), DEEP_LR
     ),
 }
 
 
 def load(crop, args):
     """Return the training, validation and test characters."""
+    drawn = {"line_width": args.line_width, "split_seed": args.split_seed}
+    drawn |= {"crop": crop, "stretch": crop and args.stretch}
     if args.quick:
-        few = load_or_exit(Assamese, split="val", crop=crop)
+        few = load_or_exit(Assamese, split="val", **drawn)
         return few[:16], few[16:24], few[24:32]
-    return [load_or_exit(Assamese, split=split, crop=crop) for split in ("train", "val", "test")]
+    return [load_or_exit(Assamese, split=split, **drawn) for split in ("train", "val", "test")]
 
 
-def batches(parts, contender, args):
-    """Return loaders of the three parts, with the features of a contender."""
-    transform = BilateralFeature(pos=(SIDE - 1) / contender.extent)
+def batches(parts, extent, args):
+    """Return loaders of the three parts, with features in [0, extent]."""
+    feature = BilateralFeature(pos=(SIDE - 1) / extent)
     loaders = []
     for i, part in enumerate(parts):
         part = part[:]  # a copy, since each contender sets its own transform
-        part.transform = transform
+        part.transform = Compose([Distort(), feature]) if args.augment and i == 0 else feature
         loaders.append(DataLoader(part, args.batch_size, shuffle=i == 0))
     return loaders
 
@@ -99,11 +122,12 @@ def batches(parts, contender, args):
 def train(name, parts, args):
     """Train one network; return its log and its row of the table."""
     contender = CONTENDERS[name]
-    learn, val, test = batches(parts, contender, args)
+    extent = args.extent if args.extent and name.startswith("BNN") else contender.extent
+    learn, val, test = batches(parts, extent, args)
     torch.manual_seed(args.seed)
     trainer = trainer_of(
-        contender.make(), args, contender.lr, args.epochs, CLASSES, "accuracy", name,
-        schedule="cosine", report=epoch_printer(name, "accuracy"),
+        contender.make(args, extent), args, args.lr or contender.lr, args.epochs, CLASSES,
+        "accuracy", name, schedule=args.schedule, report=epoch_printer(name, "accuracy"),
     )  # fmt: skip
     rows = trainer.fit(learn, val)
     trainer.load_best()
@@ -136,7 +160,13 @@ def add_levels(table, runs):
 
 
 def main():
-    parser = arguments(__doc__, epochs=20, batch_size=100)
+    parser = arguments(
+        __doc__, epochs=20, batch_size=100, line_width=1, split_seed=0, radius=1, extent=0.0, lr=0.0
+    )
+    parser.add_argument("--schedule", choices=("cosine", "constant"), default="cosine")
+    parser.add_argument("--normalize", choices=NORMALIZATIONS, default="before")
+    parser.add_argument("--stretch", action="store_true", help="crop to the bounding box itself")
+    parser.add_argument("--augment", action="store_true", help="distort training characters")
     parser.add_argument("--only", choices=CONTENDERS, nargs="+", default=list(CONTENDERS))
     args = parser.parse_args()
     if args.quick:

@@ -6,21 +6,27 @@ Starts from the logits of a network on VOC 2012, searches Gaussian kernels of a 
 part, trains free-form kernels initialized there, and tests all on the validation part. Writes a
 table, ``results.json``, training curves, a picture and a page; resumes if interrupted. Expect
 gains in mean IoU over the network of 0.2 to 0.3 points with Gaussian kernels and of 0.6 with
-learned ones (docs/results.md). ``--task materials`` uses the MINC database.
+learned ones (docs/reproduction.md). ``--stride 32`` reduces the logits to that stride first, like
+those of a coarser network. ``--task materials`` uses the MINC database, ``--task scenes`` generated
+images of materials with the logits of a small network, trained first on other images.
 """
 
 import argparse
 import json
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
+from _coarse import train_coarse
 from _record import command, settings_of, titled
 from PIL import Image
+from torch.nn import functional
 from torch.utils.data import DataLoader, Subset
+from torch_geometric.transforms import Compose
 
-from permutogeo.datasets import MINC, VOC2012
+from permutogeo.datasets import MINC, VOC2012, MaterialScenes
 from permutogeo.nn import DenseCRF, GaussianKernel, LearnedKernel
 from permutogeo.train import (
     Checkpoints,
@@ -52,8 +58,8 @@ class Objects:
         "gauss 2": "+3.38", "learned 2": "+3.71", "loose 2": "+3.85",
     }  # fmt: skip
 
-    def data(self, root):
-        return [VOC2012(root, split, unary=True) for split in ("train", "val")]
+    def data(self, args):
+        return [VOC2012(args.data, split, unary=True) for split in ("train", "val")]
 
     def features(self, data, scale):
         near = BilateralFeature(pos=scale["near"])(data).feature
@@ -78,8 +84,8 @@ class Materials(Objects):
         "gauss 2": "+9.68 / +7.35", "learned 2": "+11.89 / +6.93", "loose 2": "+11.91 / +6.93",
     }  # fmt: skip
 
-    def data(self, root):
-        return [MINC(root, split, unary=True) for split in ("train", "test")]
+    def data(self, args):
+        return [MINC(args.data, split, unary=True) for split in ("train", "test")]
 
     def features(self, data, scale):
         size = float(max(data.height, data.width))
@@ -92,6 +98,52 @@ class Materials(Objects):
     def class_weight(self, images, classes):
         count = sum(torch.bincount(data.y, minlength=256)[:classes] for data in images).float()
         return (count.sum() / count.clamp_min(1)).sqrt() * (count > 0)
+
+
+class Scenes(Materials):
+    """Generated materials, with the logits of a small network of stride 8."""
+
+    def data(self, args):
+        train, val, test = (
+            MaterialScenes(count, split, args.size)
+            for count, split in zip(args.scenes, ("train", "val", "test"), strict=True)
+        )
+        pairs = [(image_of(data), data.y.view(data.height, data.width)) for data in train]
+
+        def at_full_size(model, batch):
+            return functional.interpolate(model(batch[0]), scale_factor=8, mode="bilinear"), batch[
+                1
+            ]
+
+        step = logistic_step(predict=at_full_size)
+        network = train_coarse(train.num_classes, pairs, step, args.network_epochs, args.seed)
+
+        @torch.no_grad()
+        def with_unary(data):
+            logits = at_full_size(network, (image_of(data)[None], None))[0]
+            data.unary = logits[0].flatten(1).T.contiguous()
+            return data
+
+        val.pre_transform = test.pre_transform = with_unary
+        return [val, test]
+
+
+def image_of(data):
+    """Return the pixels as an image ``[3, H, W]``."""
+    return data.x.T.reshape(3, data.height, data.width)
+
+
+TASKS = {"objects": Objects, "materials": Materials, "scenes": Scenes}
+
+
+def coarsen(data, stride):
+    """Return the data with logits averaged over blocks and interpolated again."""
+    size = (data.height, data.width)
+    logits = data.unary.T.reshape(1, -1, *size)
+    small = functional.interpolate(logits, [max(1, round(n / stride)) for n in size], mode="area")
+    full = functional.interpolate(small, size, mode="bilinear")
+    data.unary = full[0].flatten(1).T.contiguous()
+    return data
 
 
 def crop(data, side=96):
@@ -109,11 +161,13 @@ class Experiment:
 
     def __init__(self, task, args):
         self.task, self.args = task, args
-        self.train, self.val = task.data(args.data)
+        self.train, self.val = task.data(args)
         self.classes, self.void = self.train.num_classes, self.train.void
+        changes = [partial(coarsen, stride=args.stride)] if args.stride else []
         if args.quick:
-            self.train.transform = self.val.transform = crop
-            self.train, self.val = Subset(self.train, range(2)), Subset(self.val, range(1))
+            changes.append(crop)
+            self.train, self.val = self.train[:2], self.val[:1]
+        self.train.transform = self.val.transform = Compose(changes)
 
     def crf(self, steps, scale, learn=False, loose=False, kernel=LearnedKernel):
         """Return a CRF with kernels of radius 2: 665 taps in five dimensions, 19 in two."""
@@ -213,7 +267,7 @@ def print_row(name, rows, paper):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--task", choices=["objects", "materials"], default="objects")
+    parser.add_argument("--task", choices=TASKS, default="objects")
     parser.add_argument("--data", help="folder of the data; else PERMUTOGEO_DATA")
     parser.add_argument("--output", type=Path, default=Path("runs/segment_images"))
     parser.add_argument("--epochs", type=int, default=2)
@@ -222,15 +276,21 @@ def main():
     parser.add_argument(
         "--trials", type=int, default=12, help="maximal number of bandwidths to try"
     )
+    parser.add_argument("--stride", type=int, default=0, help="of the logits; 0: their own")
+    parser.add_argument("--scenes", type=int, nargs=3, default=[300, 40, 60],
+                        help="images of the network, of the CRF and of the test")  # fmt: skip
+    parser.add_argument("--size", type=int, default=160, help="side of the scenes")
+    parser.add_argument("--network-epochs", type=int, default=12, help="of the scenes' network")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="the middle of a few images")
     args = parser.parse_args()
     if args.quick:
-        args.epochs, args.trials = 1, 1
+        args.epochs, args.trials, args.network_epochs = 1, 1, 1
+        args.scenes, args.size = [4, 4, 2], 96
     torch.manual_seed(args.seed)
     args.output.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
-    experiment = Experiment({"objects": Objects, "materials": Materials}[args.task](), args)
+    experiment = Experiment(TASKS[args.task](), args)
     rows, crfs = experiment.run()
     settings = settings_of(args)
     record = {"settings": settings, "seconds": time.perf_counter() - start, "rows": rows}

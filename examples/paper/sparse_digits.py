@@ -4,16 +4,19 @@
 
 Trains LeNet, LeNet with a bilateral first layer of radius 2 (BNN) and, beyond the paper,
 LatticeCNet on MNIST: on all pixels, and on 100 %, 60 % and 20 % as many samples at random
-continuous positions. Tests each on all four. LeNet reads the samples interpolated to the grid.
+continuous positions. Tests each on all four. LeNet reads the samples interpolated to the grid:
+``--interpolation`` chooses how. ``--extent`` and ``--normalize`` set the BNN's first layer.
 Learning rates were chosen by ``--search 24000``. Writes a table with the paper's figures,
 ``results.json``, curves and a page; resumes if interrupted. Expect 0.989 for LatticeCNet trained
-and tested on 60 % (docs/results.md).
+and tested on 60 % (docs/reproduction.md).
 """
 
 from functools import cache
 
 import torch
 from _networks import (
+    INTERPOLATIONS,
+    NORMALIZATIONS,
     SpatialTwin,
     arguments,
     choose_lr,
@@ -55,13 +58,14 @@ STYLES = {
 }
 
 
-def network(kind):
+def network(kind, args):
     """Return a network and the transform that makes its features."""
     if kind == "LeNet":
-        return SpatialTwin(BNNLeNet(1, 10, side=SIDE), 5, SIDE), BilateralFeature(pos=1.0)
+        twin = SpatialTwin(BNNLeNet(1, 10, side=SIDE), 5, SIDE, args.interpolation)
+        return twin, BilateralFeature(pos=1.0)
     if kind == "BNN":
-        extent = SIDE - 1.0  # one unit per pixel
-        model = BNNLeNet(1, 10, extent=extent, side=SIDE, radius=2)
+        extent, normalize = args.extent, NORMALIZATIONS[args.normalize]
+        model = BNNLeNet(1, 10, extent, SIDE, radius=2, normalize=normalize)
     else:
         extent = 20.0
         model = LatticeCNet(1, 18, 10, dim=2, extent=extent, depth=3)
@@ -83,7 +87,7 @@ def loader(split, rate, transform, args, count):
 def make(kind, args, lr, epochs, **settings):
     """Return the trainer of a new network and the transform that makes its features."""
     torch.manual_seed(args.seed)
-    model, transform = network(kind)
+    model, transform = network(kind, args)
     settings |= {"optimizer": "adam", "schedule": "cosine"}
     return trainer_of(model, args, lr, epochs, 10, "accuracy", **settings), transform
 
@@ -135,6 +139,9 @@ def main():
         __doc__, epochs=4, batch_size=64, train=55000, val=5000, test=10000, search=0
     )
     parser.add_argument("--kinds", choices=LR, nargs="+", default=list(LR))
+    parser.add_argument("--interpolation", choices=INTERPOLATIONS, default="bilinear")
+    parser.add_argument("--extent", type=float, default=SIDE - 1.0, help="one unit per pixel")
+    parser.add_argument("--normalize", choices=NORMALIZATIONS, default="before")
     parser.add_argument("--rates", choices=RATES, nargs="+", default=list(RATES))
     args = parser.parse_args()
     if args.quick:

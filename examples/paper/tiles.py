@@ -7,7 +7,7 @@ Generates images of a tile before a background, both of random colors, and train
 filters of 9 x 9 to 21 x 21. An epoch has 1,000 images. The bilateral network trains for five
 epochs, each spatial one until its validation IoU is 0.95 or for half an hour. Writes a table,
 ``results.json``, curves, a picture, a page and the weights ``tiles.safetensors``; resumes if
-interrupted. Expect the bilateral network to reach 0.95 after 80 steps (docs/results.md).
+interrupted. Expect the bilateral network to reach 0.95 after 80 steps (docs/reproduction.md).
 """
 
 import copy

@@ -7,7 +7,7 @@ by bicubic interpolation, by a Gaussian over position and gray value whose bandw
 on the training part, and by a learned filter of 65 taps. Filters learned at one factor are also
 tested at the others. Writes tables, ``results.json``, the PSNR of each image, training curves,
 pictures and a page; resumes if interrupted. Expect the Gaussian 7 to 9 dB above bicubic
-interpolation, and the learned filter 0.03 to 0.6 dB above the Gaussian (docs/results.md).
+interpolation, and the learned filter 0.03 to 0.6 dB above the Gaussian (docs/reproduction.md).
 """
 
 import argparse

@@ -25,6 +25,10 @@ def bench(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the results of --set.")
     ] = Path("denoising-results"),
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", help="Folder for the tables as JSON (docs/runs/README.md)."),
+    ] = None,
 ) -> None:
     """Time permutogeo beside other libraries.
 
@@ -60,7 +64,7 @@ def bench(
     with report_errors():
         for name in chosen:
             try:
-                run([name], quick)
+                run([name], quick, record)
             except ModuleNotFoundError as error:
                 note(
                     f"Left out '{name}', which needs {error.name}: pip install 'permutogeo[bench]'"

@@ -82,10 +82,11 @@ def check_overwrite(reads: Iterable[Path], writes: Iterable[tuple[Path, Path]]) 
 
 
 def check_weights(name: str) -> None:
-    """Raise if a name is neither that of shipped weights nor an existing file."""
+    """Raise if a name is neither that of shipped weights nor an existing file or folder."""
     shipped = Path(__file__).parent.parent / "weights" / f"{name}.safetensors"
-    if name != "default" and not shipped.is_file() and not Path(name).is_file():
-        raise FileNotFoundError(f"Expected 'default' or a .safetensors file (got '{name}')")
+    if name != "default" and not shipped.is_file() and not Path(name).exists():
+        expected = "'default', a .safetensors file or the folder of a model"
+        raise FileNotFoundError(f"Expected {expected} (got '{name}')")
 
 
 def make_folders(paths: Iterable[Path]) -> None:

@@ -45,7 +45,7 @@ class ShardedLattice(Lattice):
     owns. Ranks own ascending ranges of the sorted vertices: values at vertices, concatenated by
     rank, are those of the one lattice. Ranges are balanced by the number of vertices and of points.
     :meth:`splat` sums the points of each rank and then, at the owner, the sums of the ranks in the
-    order of the ranks; :meth:`slice` reads the vertices back. :meth:`blur` and :meth:`convolve`
+    order of the ranks; :meth:`slice` reads the vertices back. ``blur`` and ``convolve``
     read the halo of their stencil in one exchange. Plans of exchanges are made on first use and
     kept by the lattice.
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import MLP, Linear, global_max_pool, global_mean_pool
+from torch_geometric.nn import MLP, BatchNorm, Linear
 
 from permutogeo.checks import check_integer, check_matrix, check_parameters, fail
 from permutogeo.lattice import Incidence, Lattice, suggest_scale
 from permutogeo.lattice.normalization import append_ones, divide_by_mass
 from permutogeo.lattice.points import LatticeAndOutput, resolve_lattice
 from permutogeo.nn import LatticeAttention, LatticeConv, LatticeNorm
+from permutogeo.weights.pretrained import Pretrained
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,7 +26,7 @@ Lattices = Lattice | tuple[Lattice, Incidence] | None
 TASKS = ("point", "graph")
 
 
-class PointModel(torch.nn.Module):
+class PointModel(Pretrained):
     """Base class of the models with a prediction for each point or graph.
 
     Args:
@@ -147,6 +148,17 @@ class PointModel(torch.nn.Module):
         return f"{type(self).__name__}({sizes}, {shown})"
 
 
+class GraphBatchNorm(BatchNorm):
+    """PyG's batch norm over graphs, one graph allowed; in evaluation it does not look at their
+    number, which torch.export does not know."""
+
+    def __init__(self, in_channels: int):
+        super().__init__(in_channels, allow_single_element=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) if self.training else self.module(x)
+
+
 class LatticeBlock(torch.nn.Module):
     """Lattice convolutions with norm and ReLU, residual where the sizes allow."""
 
@@ -218,12 +230,30 @@ def gaussian_mean_at(lattice: Lattice, x: Tensor, at: Incidence | None) -> Tenso
     return divide_by_mass(lattice.slice(lattice.blur(lattice.splat(append_ones(x))), at))
 
 
-def readout(values: Tensor, graph: Tensor | None, size: int | None = None) -> Tensor:
-    """Return mean and maximum over each graph, ``[B, 2 C]``."""
+def count_graphs(batch: Tensor | None) -> int:
+    """Return the number of graphs of a batch vector, one without it."""
+    if batch is None:
+        return 1
+    if batch.shape[0] == 0:
+        return 0
+    # Of `item()`, unlike `int()`, torch.export keeps a symbol.
+    count: Any = batch.max().item() + 1
+    torch._check(count >= 1)
+    return count
+
+
+def readout(values: Tensor, graph: Tensor | None, size: int) -> Tensor:
+    """Return mean and maximum over each of ``size`` graphs, ``[B, 2 C]``; 0 of an empty graph."""
     if graph is None:
-        graph = torch.zeros(len(values), dtype=torch.int64, device=values.device)
-    pools = (global_mean_pool, global_max_pool)
-    return torch.cat([pool(values, graph, size) for pool in pools], 1)
+        graph = torch.zeros(values.shape[0], dtype=torch.int64, device=values.device)
+    shape = (size, values.shape[1])
+    index = graph.unsqueeze(1)
+    mass = values.new_zeros(size, 1).scatter_add(0, index, torch.ones_like(values[:, :1]))
+    index = index.expand(-1, values.shape[1])
+    mean = values.new_zeros(shape).scatter_add(0, index, values) / mass.clamp(min=1)
+    # Empty graphs keep the zeros.
+    high = values.new_zeros(shape).scatter_reduce(0, index, values, "amax", include_self=False)
+    return torch.cat([mean, high], 1)
 
 
 def _num_outputs(data: Any, items: Any, y: Tensor) -> int:

@@ -13,10 +13,9 @@ from torch_geometric.nn import BatchNorm, Linear
 from permutogeo.checks import check_integer, fail
 from permutogeo.models.base import Batches, Features, Lattices, PointModel, gaussian_mean_at
 from permutogeo.nn import BilateralConv
-from permutogeo.weights.pretrained import Pretrained
 
 
-class BilateralNet(Pretrained, PointModel):
+class BilateralNet(PointModel):
     r"""The bilateral neural network from the `"Learning Sparse High Dimensional Filters: Image
     Filtering, Dense CRFs and Bilateral Neural Networks" <https://arxiv.org/abs/1503.04949>`_ paper:
     a stack of bilateral convolutions that share one lattice, for a prediction at each point.
@@ -64,10 +63,6 @@ class BilateralNet(Pretrained, PointModel):
     """
 
     pretrained: ClassVar = {"tiles": "tiles"}
-    _arguments = (
-        "in_channels", "hidden_channels", "out_channels", "dim", "num_layers", "radius",
-        "normalize", "init", "plain", "scale",
-    )  # fmt: skip
     predict: Linear | None
 
     def __init__(

@@ -40,10 +40,6 @@ class BNNDeepCNet(GridNet):
         torch.Size([1, 183])
     """
 
-    _arguments = (
-        "in_channels", "out_channels", "extent", "depth", "hidden_channels", "radius", "normalize",
-    )  # fmt: skip
-
     def __init__(
         self,
         in_channels: int,

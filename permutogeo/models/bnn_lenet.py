@@ -51,7 +51,6 @@ class BNNLeNet(GridNet):
     """
 
     pretrained: ClassVar = {"assamese": "bnn_lenet_assamese"}
-    _arguments = ("in_channels", "out_channels", "extent", "side", "radius", "normalize")
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from permutogeo.checks import check_integer, fail
+from permutogeo.models.base import count_graphs
 from permutogeo.nn import BilateralConv
 from permutogeo.weights.pretrained import Pretrained
 
@@ -45,15 +46,23 @@ class GridStem(torch.nn.Module):
         self.conv = BilateralConv(
             in_channels, out_channels, 2, radius, normalize=normalize, init="kaiming"
         )
-        place = (torch.arange(side) + margin) * (extent / (side + 2 * margin - 1))
-        self.register_buffer("grid", torch.cartesian_prod(place, place).flip(1), persistent=False)
+        self.margin, self.extent = margin, extent
+        self.register_buffer("grid", torch.empty(side**2, 2), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters, and computes the grid."""
+        self.conv.reset_parameters()
+        step = self.extent / (self.side + 2 * self.margin - 1)
+        place = (torch.arange(self.side) + self.margin) * step
+        self.grid.copy_(torch.cartesian_prod(place, place).flip(1))
 
     def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None) -> Tensor:
         """Return values on the grid of each graph, ``[B, C, side, side]``; the last feature runs
         along the rows."""
         if batch is None:
-            batch = torch.zeros(len(x), dtype=torch.long, device=x.device)
-        count = int(batch.max()) + 1 if len(batch) else 0
+            batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
+        count = count_graphs(batch)
         grid = self.grid.to(feature.dtype).repeat(count, 1)
         graph = torch.arange(count, device=x.device).repeat_interleave(self.side**2)
         out = self.conv(x, (feature, grid), (batch, graph))
@@ -101,7 +110,7 @@ class GridNet(Pretrained):
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
-        self.first.conv.reset_parameters()
+        self.first.reset_parameters()
         for layer in self.rest:
             if isinstance(layer, (torch.nn.Conv2d, torch.nn.Linear)):
                 torch.nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")

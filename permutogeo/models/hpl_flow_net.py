@@ -78,7 +78,7 @@ class HPLFlowNet(PointModel):
             LatticePool(width, width, dim, "mean") for _ in range(depth)
         )
         self.compares = torch.nn.ModuleList(
-            MLP([2 * width + taps, width, width], norm_kwargs=single) for _ in range(depth + 1)
+            MLP([2 * width + taps, width, width], norm=None) for _ in range(depth + 1)
         )
         self.unpools = torch.nn.ModuleList(LatticeUnpool(width, width, dim) for _ in range(depth))
         self.ups = torch.nn.ModuleList(
@@ -109,7 +109,8 @@ class HPLFlowNet(PointModel):
         channels = first.shape[1]
         rows = at.num_points
         check_matrix(self, "x[1]", second, device=lattice.device, rows=rows, channels=channels)
-        lifted, other = self.lift(torch.cat([first, second])).split([len(first), len(second)])
+        lifted = self.lift(torch.cat([first, second]))
+        lifted, other = lifted[: first.shape[0]], lifted[first.shape[0] :]
         levels, maps = self._encode(
             splat_mean(lattice, lifted), splat_mean(lattice, other, at), lattice
         )

@@ -9,12 +9,11 @@ from torch import Tensor
 from torch_geometric.nn import Linear
 
 from permutogeo.checks import check_integer, fail
-from permutogeo.models.base import LatticeBlock, PointModel, splat_mean
+from permutogeo.models.base import LatticeBlock, PointModel, count_graphs, splat_mean
 from permutogeo.nn import LatticePool
-from permutogeo.weights.pretrained import Pretrained
 
 
-class LatticeCNet(Pretrained, PointModel):
+class LatticeCNet(PointModel):
     r"""DeepCNet (`Graham, 2014 <https://arxiv.org/abs/1409.6070>`_) on the lattice, where sparse
     input stays sparse in all layers.
 
@@ -56,10 +55,6 @@ class LatticeCNet(Pretrained, PointModel):
         "assamese": "lattice_cnet_assamese",
         "digits": "lattice_cnet_digits",
     }
-    _arguments = (
-        "in_channels", "hidden_channels", "out_channels", "dim", "extent", "num_layers", "depth",
-        "read",
-    )  # fmt: skip
     grid: Tensor
 
     def __init__(
@@ -87,10 +82,14 @@ class LatticeCNet(Pretrained, PointModel):
         )
         self.pools = torch.nn.ModuleList(LatticePool(c, c, dim) for c in widths[:-1])
         self.predict = Linear(widths[-1] * read**dim, out_channels)
-        place = (torch.arange(read) + 0.5) * (extent / read)
-        grid = torch.cartesian_prod(*[place] * dim).view(-1, dim)
-        self.register_buffer("grid", grid, persistent=False)
+        self.register_buffer("grid", torch.empty(read**dim, dim), persistent=False)
         self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Resets all learnable parameters, and computes the grid."""
+        super().reset_parameters()
+        place = (torch.arange(self.read) + 0.5) * (self.extent / self.read)
+        self.grid.copy_(torch.cartesian_prod(*[place] * self.dim).view(-1, self.dim))
 
     def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
         """Predict for each graph.
@@ -106,7 +105,7 @@ class LatticeCNet(Pretrained, PointModel):
             if level > 0:
                 values, lattice, _ = self.pools[level - 1](values, lattice)
             values = block(values, lattice)
-        count = 1 if batch is None else int(batch.max()) + 1
+        count = count_graphs(batch)
         grid = (self.grid / 2**self.depth).to(lattice.feature.dtype).repeat(count, 1)
         graph = torch.arange(count, device=grid.device).repeat_interleave(len(self.grid))
         read = lattice.slice(values, lattice.locate(grid, None if batch is None else graph))

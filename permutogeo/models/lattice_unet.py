@@ -15,9 +15,11 @@ from permutogeo.models.base import (
     AttentionBlock,
     Batches,
     Features,
+    GraphBatchNorm,
     LatticeBlock,
     Lattices,
     PointModel,
+    count_graphs,
     readout,
     splat_mean,
 )
@@ -107,7 +109,13 @@ class LatticeUNet(PointModel):
             self.read = LatticeSlice(hidden_channels, dim)
         seen = 2 * self.width[-1] if context else 0
         size = lifted + seen if task == "point" else 2 * sum(self.width)
-        self.predict = MLP([size, lifted, out_channels], dropout=dropout, norm_kwargs=single)
+        norm: dict[str, Any] = {"norm_kwargs": single}
+        if context and task == "point":
+            # Batch norm would remove what is the same at all points of a batch of one graph.
+            norm = {"norm": "layer_norm", "norm_kwargs": {"mode": "node"}}
+        self.predict = MLP([size, lifted, out_channels], dropout=dropout, **norm)
+        if task == "graph":
+            self.predict.norms[0] = GraphBatchNorm(lifted)
         self.reset_parameters()
 
     def _add_levels(self, pool: str) -> None:
@@ -144,9 +152,9 @@ class LatticeUNet(PointModel):
         start = self.embed(lifted, finest) if self.splat == "pointnet" else None
         levels, maps = self._encode(splat_mean(finest, lifted) if start is None else start, finest)
         if self.task == "graph":
-            return self.predict(
-                torch.cat([readout(values, each.vertex_batch) for values, each in levels], 1)
-            )
+            size = count_graphs(finest.batch)
+            seen = [readout(values, each.vertex_batch, size) for values, each in levels]
+            return self.predict(torch.cat(seen, 1))
         bottom, coarse = levels[-1]
         values = self._decode(levels, maps)
         learned = self.slice == "learned"
@@ -185,7 +193,7 @@ class LatticeUNet(PointModel):
         if at is not None:
             batch = None if finest.others is None else finest.others[1]
         points = finest.num_points if at is None else at.num_points
-        seen = readout(values, coarse.vertex_batch)
+        seen = readout(values, coarse.vertex_batch, count_graphs(finest.batch))
         if batch is None:
             batch = torch.zeros(points, dtype=torch.int64, device=values.device)
         return seen[batch]

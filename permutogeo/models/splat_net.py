@@ -16,6 +16,7 @@ from permutogeo.models.base import (
     Batches,
     Features,
     PointModel,
+    count_graphs,
     gaussian_mean_at,
     readout,
 )
@@ -138,9 +139,10 @@ class SplatNet(PointModel):
             x = self.norms[i + 1](lin(torch.cat([x, *sides], 1))).relu()
             outs.append(x)
         out = torch.cat(outs, 1)
-        out = (
-            readout(out, first.batch) if self.task == "graph" else gaussian_mean_at(first, out, at)
-        )
+        if self.task == "graph":
+            out = readout(out, first.batch, count_graphs(first.batch))
+        else:
+            out = gaussian_mean_at(first, out, at)
         return self.predict(torch.nn.functional.dropout(out, self.dropout, self.training))
 
     def _options(self) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from torch_geometric.nn import MLP
 from permutogeo.checks import check_integer, check_pair, fail, prefix_errors
 from permutogeo.models.splat_net import SplatNet
 from permutogeo.nn import BilateralConv
+from permutogeo.weights.pretrained import Pretrained
 
 
-class SplatNet2D3D(torch.nn.Module):
+class SplatNet2D3D(Pretrained):
     r"""The joint network of the `"SPLATNet: Sparse Lattice Networks for Point Cloud Processing"
     <https://arxiv.org/abs/1802.08275>`_ paper: points in space and the samples of one or several
     views of them (the pixels of photographs), each labeled with the help of the other.
@@ -102,7 +103,7 @@ class SplatNet2D3D(torch.nn.Module):
         """
         x_points, x_samples = prefix_errors(self, check_pair, "x", x)
         points, samples = prefix_errors(self, check_pair, "position", position)
-        if len(plane) != len(samples):
+        if plane.shape[0] != samples.shape[0]:
             fail(self, f"Expected 'plane' of {len(samples)} samples (got {len(plane)})")
         scene = (None, None) if batch is None else prefix_errors(self, check_pair, "batch", batch)
         own = self.points(x_points, points, scene[0]).relu()

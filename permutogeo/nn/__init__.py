@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from permutogeo.nn.crf.dense_crf import DenseCRF
     from permutogeo.nn.crf.kernels import GaussianKernel, LearnedKernel
     from permutogeo.nn.crf.loss import CRFLoss
+    from permutogeo.nn.crf.parameter_groups import parameter_groups
     from permutogeo.nn.crf.solvers import FrankWolfe, MeanField
     from permutogeo.nn.gaussian_filter import GaussianFilter
     from permutogeo.nn.joint_upsample import JointBilateralUpsample
@@ -53,6 +54,7 @@ _NAMES = {
     "MeanField": "crf.solvers",
     "PermutohedralEncoding": "permutohedral_encoding",
     "PointNetSplat": "point_net_splat",
+    "parameter_groups": "crf.parameter_groups",
 }
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "MeanField",
     "PermutohedralEncoding",
     "PointNetSplat",
+    "parameter_groups",
 ]
 
 

@@ -159,7 +159,7 @@ class LatticeAttention(LatticeLayer):
         attention = scores.softmax(-1) * present
         attention = torch.nn.functional.dropout(attention, self.dropout, self.training)
         out = index.with_weight(attention.flatten(0, 1)).slice(held.flatten(0, 1))
-        return out.view(len(asked), self.out_channels)
+        return out.view(asked.shape[0], self.out_channels)
 
     def _attend_by_messages(
         self, lattice: Lattice, points: Incidence | None, asked: Tensor, keys: Tensor, held: Tensor
@@ -169,9 +169,9 @@ class LatticeAttention(LatticeLayer):
         target, tap = (neighbors >= 0).nonzero(as_tuple=True)
         source = neighbors[target, tap].long()
         scores = (asked[target] * keys[source]).sum(-1) + self.tap_bias.to(keys.dtype).t()[tap]
-        attention = softmax(scores, target, num_nodes=len(asked))
+        attention = softmax(scores, target, num_nodes=asked.shape[0])
         attention = torch.nn.functional.dropout(attention, self.dropout, self.training)
-        edge_index, size = torch.stack([source, target]), (len(keys), len(asked))
+        edge_index, size = torch.stack([source, target]), (keys.shape[0], asked.shape[0])
         parts = [
             self.pass_messages(edge_index, size, held[:, h], attention[:, h], explained=h == 0)
             for h in range(self.heads)

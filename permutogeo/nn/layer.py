@@ -43,7 +43,7 @@ class LatticeLayer(MessagePassing):
 
     @property
     def fused(self) -> bool:
-        """Whether fused kernels run: not while explaining, with hooks, or if ``fuse`` is off."""
+        """If fused kernels run; they do not while explaining, with hooks, or if ``fuse`` is off."""
         if not self.fuse or self.explain or self.decomposed_layers > 1:
             return False
         return not (

@@ -83,7 +83,7 @@ class PointNetSplat(LatticeLayer):
             check_parameters(self, x)
         dtype = self.lin_position.weight.dtype
         feature = lattice.feature.to(working_dtype(lattice.feature))
-        if len(feature):  # relative positions do not depend on the origin; rounding does
+        if feature.shape[0]:  # relative positions do not depend on the origin; rounding does
             feature = feature - feature.detach().mean(0)
         sums = lattice.splat(append_ones(feature))
         mean, occupied = divide_by_mass(sums), sums[:, -1:] > 0

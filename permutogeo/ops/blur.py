@@ -104,7 +104,7 @@ def sweep_blur(
     Args:
         values: Values at vertices ``[M + 1, C]``; the last row is zero.
         buffer: Another such tensor. It holds the result if the number of axes ``dim + 1`` is odd,
-            else ``values`` does; the other of the two is set to zero.
+            else ``values`` does; the other of the two is overwritten but for its last row.
         reach: Result of :func:`blur_reach`, or ``M``.
         factor: Factor on the result.
         lanes: Lanes of the blocks that a row is divided into.

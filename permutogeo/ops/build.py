@@ -85,7 +85,7 @@ class PointArguments:
     """Kernel arguments that describe points and their box; owns the tensors behind them.
 
     Args:
-        box: The box on the CPU, so that reading it does not synchronize.
+        box: The box, for :attr:`low` on the CPU, so that reading it does not synchronize.
     """
 
     def __init__(
@@ -97,14 +97,20 @@ class PointArguments:
         real: type,
     ):
         dim, device = feature.shape[1], feature.device
-        low = real(*box[:dim, 0].tolist())
         self.feature, self.box, self.words = feature, box.to(device), box.shape[1] - 2
+        self._given, self._real = box, real
         self.stride = self.box[:, 2:].contiguous()
         self.step = self.box[:dim, 2:].flip(0).contiguous()
         self.batch = self.box.new_empty(0) if batch is None else batch.detach().contiguous()
         self.points = [bridge.array(feature, 1), bridge.array(self.batch, 1)]
-        self.elevation = [*elevation_arguments(dim, tap_variance, real), low]
+        self.elevation = elevation_arguments(dim, tap_variance, real)
         self.codes = [bridge.array(self.stride, 1), bridge.array(self.step, 1)]
+
+    @property
+    def in_box(self) -> list[Any]:
+        """Arguments of the kernels that make codes of all points."""
+        low = self._real(*self._given[:-1, 0].tolist())
+        return [*self.points, *self.elevation, low, *self.codes]
 
 
 def _insert_by_thread(
@@ -114,7 +120,7 @@ def _insert_by_thread(
     count, corners = weight.shape
     vertex = memory.empty(count, corners, dtype=torch.int32, device=weight.device)
     tables = ThreadTables(count, corners, points.words)
-    tables.insert(run.insert, [*points.points, *points.elevation, *points.codes], weight, vertex)
+    tables.insert(run.insert, points.in_box, weight, vertex)
     code = tables.merge()
     tables.renumber(code, vertex)
     return vertex, code
@@ -130,7 +136,7 @@ def _insert_atomically(
     bridge.launch(
         run.codes,
         count,
-        *(*points.points, *points.elevation, *points.codes),
+        *points.in_box,
         *(bridge.array(weight, 1), bridge.array(code.view(count, corners, words), 2)),
         device=device,
     )

@@ -12,9 +12,12 @@ from permutogeo.ops.neighbors import with_zero_row
 from permutogeo.ops.splat import combine
 from permutogeo.runtime import bridge, memory
 
-# Vertices per partial sum of the filter's gradient.
+# Vertices per partial sum of the filter's gradient, and most such sums, on the CPU.
 _RUN = 1024
 _MOST_RUNS = 64
+# On a GPU: threads of the gradient, and fewest vertices of each.
+_THREADS = 2**16
+_SHORTEST_RUN = 16
 
 
 def _convolve(values, filter, neighbors, opposite):
@@ -41,7 +44,9 @@ def _correlate(values, grad, neighbors, opposite, shared):
     device = values.device
     values, grad = with_zero_row(values), grad.detach().contiguous()
     count, taps = neighbors.shape
-    runs = max(1, min(_MOST_RUNS, count // _RUN))
+    on_cpu = device.type == "cpu"
+    runs = min(_MOST_RUNS, count // _RUN) if on_cpu else _device_runs(count, taps)
+    runs = max(1, runs)
     length = -(-count // runs)
     if shared:
         out = torch.zeros(runs, taps, dtype=torch.float64, device=device)
@@ -49,8 +54,9 @@ def _correlate(values, grad, neighbors, opposite, shared):
     else:
         out = values.new_zeros(runs * taps, values.shape[1])
         described = bridge.rows(out)
+    tools = _kernels(shared, values)
     bridge.launch(
-        _kernels(shared, values).correlate,
+        tools.correlate if on_cpu else tools.correlate_taps,
         runs,
         length,
         bridge.array(neighbors, 2),
@@ -58,9 +64,17 @@ def _correlate(values, grad, neighbors, opposite, shared):
         *bridge.rows(grad),
         *described,
         device=device,
+        inner=() if on_cpu else (taps,),
         grain=1,
     )
-    return combine(out.view(runs, taps, -1)).to(values.dtype)
+    sums = out.view(runs, taps, -1)
+    # Elsewhere torch's reduction has the parallelism, and an order of its own that is fixed.
+    return (combine(sums) if on_cpu else sums.sum(0)).to(values.dtype)
+
+
+def _device_runs(count: int, taps: int) -> int:
+    """Return the number of runs of vertices, each with a thread for every tap."""
+    return min(max(_MOST_RUNS, _THREADS // taps), -(-count // _SHORTEST_RUN))
 
 
 def _kernels(shared: bool, values: torch.Tensor) -> Any:

@@ -32,16 +32,12 @@ def _locate(
     grid_extent(feature, batch, tap_variance)
     code = code.contiguous()
     run = bridge.load_kernels(kernels.make, dim, feature.dtype, code.shape[1], device=device)
-    box = box.cpu()
     points = PointArguments(feature, batch, box, tap_variance, run.Real)
-    extent = box[:, 1].tolist()
     bridge.launch(
         run.locate,
         count,
-        *points.points,
-        extent[dim],
-        *points.elevation,
-        run.Real(*extent[:dim]),
+        *(*points.points, *points.elevation),
+        bridge.array(points.box, 2),
         *points.codes,
         bridge.array(code, 1),
         shift(len(slots)),

@@ -13,6 +13,9 @@ from permutogeo.ops._library import define, ops
 from permutogeo.ops.plan import splat_plan
 from permutogeo.runtime import bridge, memory
 
+# Corners at a vertex from which on a GPU sums them in pieces, and fewest corners of a piece.
+_LONG = 32
+
 
 def _splat(x, weight, vertex, num_vertices, order, begin, runs):
     x, weight, vertex = x.detach().contiguous(), weight.detach().contiguous(), vertex.contiguous()
@@ -79,15 +82,35 @@ def _collect(x, weight, vertex, num_vertices, order, begin):
     device = x.device
     out = memory.empty(num_vertices, x.shape[1], dtype=x.dtype, device=device)
     tools = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
-    bridge.launch(
-        tools.collect,
-        num_vertices,
-        *(bridge.array(part, 1) for part in (begin, order, weight.view(-1))),
-        *bridge.rows(x),
-        *bridge.rows(out),
-        device=device,
-    )
+    corners = [bridge.array(part, 1) for part in (begin, order, weight.view(-1))]
+    corners += bridge.rows(x)
+    if device.type == "cpu" or len(order) <= _LONG:
+        bridge.launch(tools.collect, num_vertices, *corners, *bridge.rows(out), device=device)
+        return out
+    piece, length = _pieces(begin)
+    first = bridge.array(piece, 1)
+    partial = x.new_empty(2 * len(order) // _LONG, x.shape[1])  # at least as many as there are
+    sums = bridge.rows(partial)
+    each = (first, bridge.array(length, 1), *corners, *sums)
+    bridge.launch(tools.collect_pieces, len(partial), *each, device=device)
+    whole = (first, *sums, *corners, *bridge.rows(out))
+    bridge.launch(tools.collect_long, num_vertices, *whole, device=device)
     return out
+
+
+def _pieces(begin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Divide long lists of corners into about as many pieces as a piece has corners.
+
+    Returns:
+        The first piece of each vertex ``[M + 1]``, none for short lists, and the corners in a piece
+        of each vertex ``[M]``.
+    """
+    count = begin.diff()
+    length = count.double().sqrt().ceil().clamp(min=_LONG).to(torch.int32)
+    pieces = torch.where(count > _LONG, -(-count // length), 0)
+    piece = torch.zeros_like(begin)
+    piece[1:] = pieces.cumsum(0)
+    return piece, length
 
 
 def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:

@@ -36,7 +36,7 @@ class Trainer:
     Args:
         model: The model to train, in place. Batches are moved to its device.
         loss: ``"mse"``, ``"logistic"`` or a function ``(model, batch) -> (sum, count)``, see
-            :mod:`permutogeo.train.losses`.
+            ``permutogeo.train.losses``.
         optimizer: ``"sgd"`` (momentum 0.9, weight decay 0.0005), ``"adam"``, or a function from
             parameters to an optimizer, such as ``partial(torch.optim.AdamW, lr=0.01)``.
         lr: Learning rate of a named optimizer.

@@ -5,13 +5,14 @@
 True
 """
 
-from permutogeo.weights.pretrained import FOLDER, SETTINGS, Pretrained, load, names, save
+from permutogeo.weights.pretrained import FOLDER, SETTINGS, Pretrained, card, load, names, save
 from permutogeo.weights.storage import read_safetensors, write_safetensors
 
 __all__ = [
     "FOLDER",
     "SETTINGS",
     "Pretrained",
+    "card",
     "load",
     "names",
     "read_safetensors",

@@ -86,6 +86,27 @@ def test_a_cropped_character_fills_the_drawing(root):
         torch.testing.assert_close(low + high, torch.tensor([95.0, 95.0]), rtol=0, atol=1.1)
 
 
+def test_a_stretched_character_fills_both_sides(root):
+    for data in Assamese(root, "val", crop=True, stretch=True):
+        assert data.pos.amin(0).tolist() == [0.0, 0.0] and data.pos.amax(0).tolist() == [95.0, 95.0]
+
+
+def test_wide_lines(root):
+    """A pen of three pixels covers what a square of three pixels dilates: seen by scipy."""
+    thin, wide = Assamese(root, "val"), Assamese(root, "val", line_width=3)
+    expected = ndimage.binary_dilation(thin.image(2)[0].numpy(), np.ones((3, 3)))
+    np.testing.assert_array_equal(wide.image(2)[0].numpy() > 0, expected)
+    assert wide[2].num_nodes == int(expected.sum())
+    double = Assamese(root, "val", line_width=2).image(2)
+    assert bool((double >= thin.image(2)).all()) and bool((wide.image(2) >= double).all())
+
+
+def test_other_splits_of_the_writers(root):
+    first, other = (Assamese(root, "test", split_seed=seed).writers for seed in (0, 1))
+    assert first != other and len(first) == len(other) == 9
+    assert first == Assamese(root, "test").writers
+
+
 def test_cropping_forgets_place_and_size(root):
     """The drawing of the tablet, moved and scaled, is the cropped one, up to rounding."""
     whole, cropped = (
@@ -107,6 +128,8 @@ def test_missing_and_damaged(tmp_path, monkeypatch):
         Assamese(tmp_path, "some")
     with pytest.raises(ValueError, match="Assamese: Expected 'size'"):
         Assamese(tmp_path, size=1)
+    with pytest.raises(ValueError, match="Assamese: Expected 'line_width'"):
+        Assamese(tmp_path, line_width=0)
     path = tmp_path / "assamese" / "assamese.npz"
     path.parent.mkdir()
     path.write_bytes(b"no archive")

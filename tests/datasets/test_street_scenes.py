@@ -1,4 +1,3 @@
-import pytest
 import torch
 
 from permutogeo.datasets import StreetScenes
@@ -20,10 +19,3 @@ def test_scenes_follow_seed_split_and_index():
     assert torch.equal(StreetScenes(5, num_points=200)[1].pos, first)
     others = [StreetScenes(2, "val", 200)[1], StreetScenes(2, num_points=200, seed=1)[1]]
     assert all(not torch.equal(other.pos, first) for other in others)
-
-
-def test_errors():
-    with pytest.raises(ValueError, match="'split' in train, val, test"):
-        StreetScenes(2, "all")
-    with pytest.raises(ValueError, match="'num_points' of 1 or more"):
-        StreetScenes(2, num_points=0)

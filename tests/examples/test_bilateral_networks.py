@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.signal import correlate
+from torch_geometric.data import Data
 
 from permutogeo import Lattice
 from permutogeo.models import BNNLeNet
@@ -31,22 +32,58 @@ def test_no_convolution_that_does_not_fit(examples):
     assert 50**4 * 53 * 4 < size((50,) * 4, 3) < 10e9
 
 
-def test_interpolation(examples):
-    """Points on pixels leave the image as it is; others spread by their bilinear weights."""
-    twin = examples("_networks").SpatialTwin(BNNLeNet(1, 10, side=28), 5, 28)
-    image = torch.rand(2, 28, 28)
+def pixel_places(count):
     y, x = np.mgrid[:28, :28]
-    pos = torch.from_numpy(np.stack([x, y], -1).reshape(-1, 2)).float().repeat(2, 1)
-    batch = torch.arange(2).repeat_interleave(784)
-    grid = twin.interpolate(image.view(-1, 1), pos, batch)
+    pos = torch.from_numpy(np.stack([x, y], -1).reshape(-1, 2)).float().repeat(count, 1)
+    return pos, torch.arange(count).repeat_interleave(784)
+
+
+@pytest.mark.parametrize("name", ["bilinear", "density", "mean", "nearest"])
+def test_points_on_pixels_are_the_image(examples, name):
+    image, (pos, batch) = torch.rand(2, 28, 28), pixel_places(2)
+    grid = examples("_networks").INTERPOLATIONS[name](image.flatten(), pos, batch, 2, 28)
     torch.testing.assert_close(grid[:, 0], image)
-    two = torch.tensor([[3.25, 5.5], [3.75, 5.5]])
-    grid = twin.interpolate(torch.tensor([[1.0], [0.0]]), two, torch.zeros(2, dtype=torch.long))[
-        0, 0
-    ]
-    assert float(grid[5, 3]) == pytest.approx(0.75) and float(grid[6, 4]) == pytest.approx(0.25)
-    assert int((grid != 0).sum()) == 4
+    twin = examples("_networks").SpatialTwin(BNNLeNet(1, 10, side=28), 5, 28, name)
     assert twin(image.view(-1, 1), pos, batch).shape == (2, 10)
+
+
+def test_interpolations_of_two_points(examples):
+    """Two points of one pixel by hand: weighted mean and sum, mean, and the nearest."""
+    ways = examples("_networks").INTERPOLATIONS
+    x, two = torch.tensor([1.0, 0.0]), torch.tensor([[3.25, 5.5], [3.4, 5.2]])
+    batch = torch.zeros(2, dtype=torch.long)
+    grids = {name: way(x, two, batch, 1, 28)[0, 0] for name, way in ways.items()}
+    first, second = 0.75 * 0.5, 0.6 * 0.8
+    assert float(grids["bilinear"][5, 3]) == pytest.approx(first / (first + second))
+    assert float(grids["density"][5, 3]) == pytest.approx(first)
+    assert int((grids["density"] != 0).sum()) == int((grids["bilinear"] != 0).sum()) == 4
+    assert int((grids["mean"] != 0).sum()) == 1 and float(grids["mean"][6, 3]) == 1.0
+    assert float(grids["nearest"][5, 3]) == 0.0 and float(grids["nearest"][20, 3]) == 1.0
+
+
+def test_distorted_characters(examples):
+    """Positions change smoothly, stay on the drawing, and the original is left alone."""
+    torch.manual_seed(0)
+    module = examples("assamese")
+    data = Data(pos=95 * torch.rand(200, 2))
+    before = data.pos.clone()
+    found = module.Distort()(data).pos
+    assert torch.equal(data.pos, before) and not torch.equal(found, before)
+    assert float(found.min()) >= 0 and float(found.max()) <= 95
+    assert float((found - before).abs().mean()) < 20
+
+
+def test_networks_of_the_options(examples):
+    """The arguments reach the first layers."""
+    digits, characters = examples("sparse_digits"), examples("assamese")
+    args = SimpleNamespace(interpolation="mean", extent=36.0, normalize="none", radius=2)
+    bnn, feature = digits.network("BNN", args)
+    assert (bnn.extent, bnn.normalize) == (36.0, None)
+    found = feature(Data(pos=torch.full((1, 2), 27.0), x=torch.ones(1, 1))).feature
+    torch.testing.assert_close(found, torch.full((1, 2), 36.0))
+    assert digits.network("LeNet", args)[0].interpolation == "mean"
+    lenet = characters.CONTENDERS["BNN-LeNet"].make(args, 40.0)
+    assert (lenet.extent, lenet.radius, lenet.normalize) == (40.0, 2, None)
 
 
 def test_operations(examples):

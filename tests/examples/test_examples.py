@@ -47,9 +47,30 @@ def test_example_runs(path, small_data, tmp_path):
     check(run_quickly(path, cwd=tmp_path, data=small_data), tmp_path)
 
 
-def test_materials(small_data, tmp_path):
-    path = ROOT / "examples" / "paper" / "segment_images.py"
-    check(run_quickly(path, "--task", "materials", cwd=tmp_path, data=small_data), tmp_path)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("segment_images", "--task materials"),
+        ("segment_images", "--task scenes --stride 16"),
+        ("upsample_depth", "--predicted"),
+    ],
+)
+def test_options(name, options, small_data, tmp_path):
+    path = ROOT / "examples" / "paper" / f"{name}.py"
+    check(run_quickly(path, *options.split(), cwd=tmp_path, data=small_data), tmp_path)
+
+
+@pytest.mark.parametrize("task", ["meshes", "rooms"])
+def test_comparison_goes_on(task, small_data, tmp_path):
+    """Each task runs, and a repeated command keeps the runs that are there."""
+    path = ROOT / "examples" / "compare_models.py"
+    only = ["--task", task, "--only", "LatticeUNet", "DiffusionNet", "PointNet++"]
+    first = run_quickly(path, *only, cwd=tmp_path, data=small_data)
+    check(first, tmp_path)
+    assert "LatticeUNet, seed 0" in first.stdout
+    assert ("DiffusionNet" in first.stdout) == (task == "meshes")
+    again = run_quickly(path, *only, cwd=tmp_path, data=small_data)
+    assert "seed 0" not in again.stdout and "LatticeUNet" in again.stdout
 
 
 @pytest.mark.real_data

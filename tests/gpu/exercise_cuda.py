@@ -43,7 +43,7 @@ def close(found, wanted, scale=1.0):
     np.testing.assert_allclose(contents(found), wanted, rtol=1e-11, atol=1e-13 * (100 + scale))
 
 
-def check_points(oracle, lattice, number, rng):
+def check_points(fake, oracle, lattice, number, rng):
     """Build, splat, blur, slice, their adjoints, and the look-up of other points."""
     dim, scale = lattice.dim, float(np.abs(contents(lattice.feature)).max())
     x = rng.normal(size=(lattice.num_points, 5))
@@ -52,7 +52,7 @@ def check_points(oracle, lattice, number, rng):
     close(lattice.slice(lattice.blur(values)), oracle.slice(oracle.blur(oracle.splat(x))), scale)
     other = contents(lattice.feature)[:7] + rng.normal(size=(min(7, len(x)), dim)) * 0.2
     graph = None if lattice.batch is None else contents(lattice.batch)[:7]
-    at = lattice.locate(device(other), device(graph))
+    at = located(fake, lattice, device(other), device(graph))
     wanted = oracle.locate(other, graph)
     close(lattice.slice(values, at), oracle.slice(oracle.splat(x), wanted), scale)
     grad = ops.dot(device(x), values, lattice.vertex, None, None, None)
@@ -64,6 +64,15 @@ def check_points(oracle, lattice, number, rng):
     reverse = ops.embed_adjoint(device(cotangent), lattice.feature, 0.5)
     left, right = (contents(forward) * cotangent).sum(), (contents(reverse) * direction).sum()
     np.testing.assert_allclose(left, right, rtol=1e-9, atol=1e-9)
+
+
+def located(fake, lattice, feature, batch):
+    """Locate points on a lattice whose table is there: one read, of the points' range."""
+    lattice.locate(feature, batch)
+    before = sum(fake.reads.values())
+    at = lattice.locate(feature, batch)
+    assert sum(fake.reads.values()) - before <= 1, fake.reads
+    return at
 
 
 def check_convolutions(oracle, lattice, number, rng):
@@ -94,6 +103,26 @@ def check_convolutions(oracle, lattice, number, rng):
         close(found, wanted.sum(1, keepdims=True) if width == 1 else wanted)
 
 
+def check_parallelism():
+    """Few vertices that share all points, and few taps, still give a GPU enough threads."""
+    rng = np.random.default_rng(0)
+    fake = FakeCuda(Schedule(0))
+    feature = rng.normal(size=(20_000, 2))
+    with fake.active():
+        lattice = Lattice.build(device(feature * 1e-3))
+        lattice.splat(device(rng.normal(size=(20_000, 3))))
+        assert lattice.num_vertices < 20
+        assert fake.threads["collect_pieces"] > 3000
+        lattice = Lattice.build(device(feature * 40))
+        opposite = on_device(stencils.opposite(2, 1, "full"))
+        values = device(rng.normal(size=(lattice.num_vertices, 3)))
+        for shared in (True, False):
+            fake.threads.clear()
+            args = (values, values, lattice.neighbors(), opposite, shared)
+            ops.correlate_channelwise(*args)
+            assert fake.threads["correlate_taps"] > 10_000, fake.threads
+
+
 def check(dim, seed):
     rng = np.random.default_rng([dim, seed])
     feature, batch = make_points(rng, dim)
@@ -111,7 +140,7 @@ def check(dim, seed):
         before = sum(fake.reads.values())
         lattice.slice(lattice.blur(lattice.splat(x)))
         after = sum(fake.reads.values()) - before
-        check_points(oracle, lattice, number, rng)
+        check_points(fake, oracle, lattice, number, rng)
         if dim < 5:
             check_convolutions(oracle, lattice, number, rng)
     return in_build, after, fake
@@ -119,6 +148,7 @@ def check(dim, seed):
 
 def main(folder, cases, seed, broken):
     use_atomic_headers(Path(folder), broken)
+    check_parallelism()
     in_build = after = launches = 0
     for case in range(cases):
         build_reads, other_reads, fake = check((1, 2, 3, 5)[case % 4], seed + case)

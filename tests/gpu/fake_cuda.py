@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import itertools
+import math
 import os
 import random
 import re
@@ -150,6 +151,7 @@ class FakeCuda(TorchFunctionMode):
     Attributes:
         reads: How often the host read device memory, by function.
         streams: The stream of each launch.
+        threads: Most threads of a launch, by kernel.
         current: The current stream.
     """
 
@@ -158,6 +160,7 @@ class FakeCuda(TorchFunctionMode):
         self.schedule = schedule or Schedule()
         self.reads: Counter[str] = Counter()
         self.streams: list = []
+        self.threads: Counter[str] = Counter()
         self.current = SimpleNamespace(device=DEVICE, name="default")
         self.described: dict[int, StorageWeakRef] = {}
 
@@ -229,6 +232,8 @@ class FakeCuda(TorchFunctionMode):
                     assert memory is None or not memory.expired(), "an argument was freed"
             size, *inner = (dim,) if isinstance(dim, int) else dim
             assert inputs[0] == 0, "a CUDA launch covers its whole range"
+            name = kernel.key.rpartition("__locals__")[2]
+            self.threads[name] = max(self.threads[name], size * math.prod(inner))
             self.schedule.run(real_launch, kernel, size, tuple(inner), list(inputs[1:]))
 
         def describe(real):

@@ -147,6 +147,8 @@ def exercise(dim: int, place) -> None:
     x = place(torch.randn(24, 21, generator=generator, dtype=torch.float64))
     values = lattice.splat(x)
     lattice.splat(x)  # the second splat uses a sorted plan
+    same = Lattice.build(place(torch.zeros(70, dim, dtype=torch.float64)))
+    same.splat(place(torch.randn(70, 21, generator=generator, dtype=torch.float64)))
     for channels in (21, 16):
         lattice.blur(values[:, :channels].contiguous())
     lattice.slice(lattice.blur(values), lattice.locate(feature[:9], batch[:9]))

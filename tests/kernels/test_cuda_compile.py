@@ -13,6 +13,7 @@ from permutogeo.kernels import (
     embed,
     hash_locate,
     mean_field,
+    mean_field_points,
     midpoints,
     neighbors,
     plan,
@@ -32,6 +33,8 @@ PER_POINT = {
     "splat": lambda dim, dtype, words: splat.make(dim + 1, dtype),
     "dot": lambda dim, dtype, words: dot.make(dim + 1, dtype),
     "mean field": lambda dim, dtype, words: mean_field.make(dim + 1, 16 >> words),
+    "mean field corners": lambda dim, dtype, words: mean_field_points.make_corners(dim + 1),
+    "mean field slots": lambda dim, dtype, words: mean_field_points.make_slots(dim + 1),
 }
 PER_DTYPE = {
     "combine": splat.make_combine,

@@ -35,3 +35,12 @@ def test_a_unet_of_one_level():
 def test_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_context_of_a_single_graph_is_learned():
+    """Batch norm would cancel what all points of the batch share, and with it its gradient."""
+    x, feature = torch.randn(60, 4, dtype=DOUBLE), 2 * torch.randn(60, 3, dtype=DOUBLE)
+    model = LatticeUNet(4, 8, 5, dim=3, depth=1, context=True).double()
+    model(x, feature)[:, 0].sum().backward()
+    seen = model.predict.lins[0].weight.grad[:, 16:]
+    assert seen.shape[1] == 2 * model.width[-1] and seen.abs().max() > 1e-3

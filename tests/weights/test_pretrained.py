@@ -5,15 +5,22 @@ import torch
 from safetensors.torch import save_file
 
 from permutogeo import weights
-from permutogeo.denoising import MeshDenoiser
+from permutogeo.denoising import CloudDenoiser, MeshDenoiser
+from permutogeo.models import (
+    BilateralNet,
+    BilateralTransformer,
+    HPLFlowNet,
+    LatticeNet,
+    LatticeUNet,
+    SplatNet,
+)
 
 
 def test_the_denoiser_is_there_and_small():
     assert "mesh_denoiser" in weights.names()
     path = weights.FOLDER / "mesh_denoiser.safetensors"
-    assert (
-        path.stat().st_size < 1_500_000
-    )  # stages for independent noise, and for noise of scanners
+    # Stages for independent noise, and for noise of scanners.
+    assert path.stat().st_size < 1_000_000
     tensors, settings = weights.load("mesh_denoiser")
     assert tensors and all(tensor.isfinite().all() for tensor in tensors.values())
     assert MeshDenoiser(**settings).state_dict().keys() == tensors.keys()
@@ -64,3 +71,91 @@ def test_weights_of_another_model():
         ValueError, match=r"'tiles': Expected the weights of a MeshDenoiser \(got a"
     ):
         MeshDenoiser.from_pretrained("tiles")
+
+
+MODELS = [
+    LatticeUNet(2, 8, 3, dim=3, depth=1, context=True, scale=0.5),
+    LatticeNet(2, 8, 3, dim=3, depth=1, task="graph"),
+    BilateralTransformer(2, 16, 3, dim=3, depth=1),
+    HPLFlowNet(2, 8, 3, dim=3, depth=1),
+    SplatNet(2, 8, 3, dim=3, scales=(1.0, 0.5)),
+    BilateralNet(2, (6, 5, 4), 2, dim=3),
+    CloudDenoiser(hidden_channels=8),
+    MeshDenoiser(hidden_channels=8),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_folder_holds_a_model(model, tmp_path):
+    """Each model comes back from a folder of the Hub's layout with its settings and tensors."""
+    folder = tmp_path / "shared" / "own"
+    model.save_pretrained(folder)
+    assert {p.name for p in folder.iterdir()} == {"config.json", "model.safetensors", "README.md"}
+    again = type(model).from_pretrained(folder)
+    assert str(again) == str(model) and not again.training
+    state = again.state_dict()
+    assert all(torch.equal(state[name], value) for name, value in model.state_dict().items())
+    assert json.loads((folder / "config.json").read_text())["_class_name"] == type(model).__name__
+
+
+def test_own_models_need_no_code(tmp_path):
+    """A subclass is stored with its own arguments."""
+
+    class Own(LatticeUNet):
+        def __init__(self, classes, width=8):
+            super().__init__(2, width, classes, dim=3, depth=1)
+
+    Own(5).save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text()) == {
+        "_class_name": "Own",
+        "classes": 5,
+    }
+    assert Own.from_pretrained(tmp_path).out_channels == 5
+    own = torch.nn.Linear(2, 2)
+    model = SplatNet(2, 8, 3, dim=3)
+    vars(model)["_settings"]["extra"] = own
+    with pytest.raises(TypeError, match=r"SplatNet: Expected arguments .* that JSON can hold"):
+        model.save_pretrained(tmp_path / "other")
+
+
+def test_lazy_sizes(tmp_path):
+    model = LatticeUNet(-1, 8, 3, dim=3, depth=1).eval()
+    x, feature = torch.rand(60, 2), 4 * torch.rand(60, 3)
+    expected = model(x, feature)
+    model.save_pretrained(tmp_path)
+    assert torch.equal(LatticeUNet.from_pretrained(tmp_path)(x, feature), expected)
+
+
+def test_a_card_is_kept(tmp_path):
+    (tmp_path / "README.md").write_text("mine")
+    CloudDenoiser(hidden_channels=8).save_pretrained(tmp_path)
+    assert (tmp_path / "README.md").read_text() == "mine"
+
+
+def test_damaged_folders(tmp_path):
+    model = CloudDenoiser(hidden_channels=8)
+    model.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=r"config\.json': Expected JSON"):
+        CloudDenoiser.from_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text("[1]")
+    with pytest.raises(ValueError, match="Expected the settings of a model"):
+        CloudDenoiser.from_pretrained(tmp_path)
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"config\.json"):
+        CloudDenoiser.from_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="Expected the weights of a LatticeUNet"):
+        model.save_pretrained(tmp_path)
+        LatticeUNet.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("name", weights.names())
+def test_each_shipped_model_has_a_card(name):
+    card = weights.card(name)
+    for heading in ("## Use", "## Data", "## Training", "## Metrics", "## Limits"):
+        assert f"\n{heading}\n" in card, heading
+
+
+def test_no_such_card():
+    with pytest.raises(ValueError, match=r"Expected one of .*mesh_denoiser.* 'new_card'"):
+        weights.card("new_card")

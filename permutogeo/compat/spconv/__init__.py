@@ -15,8 +15,8 @@ Change the import and nothing else:
 >>> net(x).features.shape
 torch.Size([3, 8])
 
-State dicts of spconv load as they are, and outputs agree up to rounding; docs/spconv.md lists the
-differences.
+State dicts of spconv load as they are, and outputs agree up to rounding;
+docs/guides/spconv.md lists the differences.
 """
 
 from __future__ import annotations

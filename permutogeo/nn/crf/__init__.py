@@ -4,6 +4,7 @@ from permutogeo.nn.crf.compatibility import Compatibility
 from permutogeo.nn.crf.dense_crf import DenseCRF
 from permutogeo.nn.crf.kernels import GaussianKernel, LearnedKernel
 from permutogeo.nn.crf.loss import CRFLoss
+from permutogeo.nn.crf.parameter_groups import parameter_groups
 from permutogeo.nn.crf.solvers import FrankWolfe, MeanField
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "GaussianKernel",
     "LearnedKernel",
     "MeanField",
+    "parameter_groups",
 ]

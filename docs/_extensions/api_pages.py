@@ -1,0 +1,103 @@
+"""Pages of the API reference, one a module, written from its ``__all__`` before each build."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from pathlib import Path
+from types import ModuleType
+
+# Modules in the order of the contents. A module of permutogeo.__all__ that is missing is an error.
+MODULES = [
+    "permutogeo",
+    "permutogeo.functional",
+    "permutogeo.nn",
+    "permutogeo.models",
+    "permutogeo.image",
+    "permutogeo.denoising",
+    "permutogeo.solvers",
+    "permutogeo.data",
+    "permutogeo.transforms",
+    "permutogeo.datasets",
+    "permutogeo.train",
+    "permutogeo.viz",
+    "permutogeo.weights",
+    "permutogeo.tiles",
+    "permutogeo.cluster",
+    "permutogeo.distributed",
+    "permutogeo.compat.pydensecrf.densecrf",
+    "permutogeo.compat.pydensecrf.utils",
+    "permutogeo.compat.pydensecrf.eigen",
+    "permutogeo.compat.spconv",
+    "permutogeo.compat.spconv.pytorch",
+    "permutogeo.ops",
+]
+
+
+# Methods of our base classes are shown, those of these are not.
+FOREIGN = (
+    "ABC BaseTransform BatchNorm1d Dataset Enum Exception Identity Module MessagePassing ReLU "
+    "SyncBatchNorm UserWarning dict int ndarray tuple"
+)
+CLASS_OPTIONS = [
+    "   :members:",
+    "   :show-inheritance:",
+    f"   :inherited-members: {', '.join(FOREIGN.split())}",
+]
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return the public names of a module that are not modules themselves."""
+    names = getattr(module, "__all__", None)
+    if names is None:
+        names = [
+            name
+            for name, value in vars(module).items()
+            if not name.startswith("_")
+            and getattr(value, "__module__", "").startswith(module.__name__)
+        ]
+    values = {name: getattr(module, name) for name in names if not name.startswith("__")}
+    return sorted(name for name, value in values.items() if not inspect.ismodule(value))
+
+
+def kind(value: object) -> str:
+    """Return the autodoc directive of a value."""
+    if inspect.isclass(value):
+        return "autoexception" if issubclass(value, BaseException) else "autoclass"
+    return "autofunction" if callable(value) else "autodata"
+
+
+def page(name: str) -> str:
+    """Return the page of a module in reStructuredText."""
+    module = importlib.import_module(name)
+    names = public_names(module)
+    title = name.replace("_", r"\_")
+    lines = [title, "=" * len(title), "", f".. automodule:: {name}", ""]
+    lines += [f".. currentmodule:: {name}", "", ".. autosummary::", "   :nosignatures:", ""]
+    lines += [f"   {each}" for each in names]
+    for each in names:
+        lines += ["", each, "-" * len(each), "", f".. {kind(getattr(module, each))}:: {each}"]
+        lines += CLASS_OPTIONS if inspect.isclass(getattr(module, each)) else []
+    return "\n".join(lines) + "\n"
+
+
+def write_pages(app) -> None:
+    """Write the pages whose contents changed."""
+    import permutogeo
+
+    modules = {f"permutogeo.{name}" for name in permutogeo.__all__}
+    modules = {name for name in modules if inspect.ismodule(getattr(permutogeo, name[11:], None))}
+    missing = {name for name in modules if not any(each.startswith(name) for each in MODULES)}
+    if missing:
+        raise RuntimeError(f"Expected the reference to have {', '.join(sorted(missing))}")
+    for name in MODULES:
+        path = Path(app.srcdir, "api", f"{name}.rst")
+        text = page(name)
+        if not path.is_file() or path.read_text() != text:
+            path.write_text(text)
+
+
+def setup(app):
+    """Register the step."""
+    app.connect("builder-inited", write_pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,123 @@
+"""Tasks of the comparison of models: items to train on, to validate and to test."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from scipy.spatial import cKDTree
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform, Compose
+
+from permutogeo.data import from_mesh, to_mesh
+from permutogeo.datasets import ModelNet10, PartMeshes, RoomScenes, StreetScenes
+from permutogeo.transforms import (
+    RandomJitter,
+    RandomRotation,
+    RandomStretch,
+    RandomSubsample,
+    VertexNormals,
+)
+
+PARTS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Items of each part, what a network sees at each point, and how it is trained.
+
+    Args:
+        kind: ``"graph"`` or ``"point"``, what has a label.
+        parts: Items of ``PARTS``.
+        augment: Transform of the training items.
+        values: Returns the input values of an item, computed after augmentation.
+        classes: Number of classes.
+        batch_size: Number of items of a step.
+    """
+
+    kind: str
+    parts: list[list[Data]]
+    augment: BaseTransform
+    values: Callable[[Data], torch.Tensor]
+    classes: int
+    batch_size: int
+
+    @property
+    def metric(self):
+        return "accuracy" if self.kind == "graph" else "mean IoU"
+
+
+def model_net(quick):
+    """Clouds of ten classes, 512 points each."""
+    thin = RandomSubsample(count=512, seed=0)
+    parts = [list(ModelNet10(split=name, transform=thin)) for name in PARTS]
+    parts[1] = parts[1][::4]
+    if quick:
+        parts = [part[:: max(1, len(part) // 12)] for part in parts]
+    augment = Compose([RandomStretch(), RandomJitter(0.01)])
+    return Task("graph", parts, augment, lambda item: item.pos, 10, 16)
+
+
+def meshes(quick):
+    """Humans and four-legged animals, 40 meshes of 2,000 vertices with 14 parts."""
+    items = [_simplify(_label_vertices(mesh), 2000) for mesh in PartMeshes()]
+    found, labels = torch.cat([item.y for item in items]).unique(return_inverse=True)
+    for item, y in zip(items, labels.split([item.num_nodes for item in items]), strict=True):
+        item.y = y
+    # Of each ten meshes six train, one validates and three test, as in LabeledMeshes.
+    role = [0, 0, 2, 0, 0, 1, 0, 2, 0, 2]
+    parts = [[item for i, item in enumerate(items) if role[i % 10] == part] for part in range(3)]
+    if quick:
+        parts = [part[:2] for part in parts]
+    augment = Compose([RandomRotation(axis=1), RandomStretch()])
+    both = lambda item: torch.cat([item.pos, item.normal], 1)  # noqa: E731
+    return Task("point", parts, augment, both, len(found), 4)
+
+
+def _label_vertices(mesh):
+    """Return a mesh with the part that most faces of a vertex have."""
+    parts = int(mesh.face_y.max()) + 1
+    flat = (mesh.face * parts + mesh.face_y).reshape(-1)
+    votes = torch.bincount(flat, minlength=mesh.num_nodes * parts).view(-1, parts)
+    return Data(pos=mesh.pos, face=mesh.face, y=votes.argmax(1))
+
+
+def _simplify(mesh, count):
+    """Return a mesh of about so many vertices, each with the label of the nearest one before."""
+    simple = to_mesh(mesh, kind="open3d").simplify_quadric_decimation(2 * count)
+    found = from_mesh(simple)
+    near = cKDTree(mesh.pos.numpy()).query(found.pos.numpy())[1]
+    return VertexNormals()(Data(pos=found.pos, face=found.face, y=mesh.y[torch.from_numpy(near)]))
+
+
+def streets(quick):
+    """Generated street scans of 20,000 points, five classes."""
+    counts, points = ((2, 2, 2), 600) if quick else ((40, 3, 8), 20_000)
+    parts = [list(StreetScenes(n, name, points)) for name, n in zip(PARTS, counts, strict=True)]
+    augment = Compose([RandomRotation(axis=2), RandomJitter(0.02)])
+    return Task("point", parts, augment, lambda item: item.pos / 10, 5, 1)
+
+
+def rooms(quick):
+    """Generated rooms of 100,000 points in 16 blocks each, eight classes."""
+    counts, points = ((1, 1, 1), 2000) if quick else ((24, 1, 4), 100_000)
+    parts = [
+        [block for room in RoomScenes(n, name, points) for block in _blocks(room, 4)]
+        for name, n in zip(PARTS, counts, strict=True)
+    ]
+    augment = Compose([RandomRotation(axis=2), RandomJitter(0.005)])
+    return Task("point", parts, augment, lambda item: item.pos, 8, 2)
+
+
+def _blocks(data, cuts):
+    """Return the halves of the halves of a cloud, cut at the median along its longer side."""
+    if cuts == 0:
+        center = data.pos.mean(0) * torch.tensor([1.0, 1.0, 0.0])
+        return [Data(pos=data.pos - center, y=data.y)]
+    extent = data.pos[:, :2].amax(0) - data.pos[:, :2].amin(0)
+    place = data.pos[:, int(extent.argmax())]
+    left = place <= place.median()
+    halves = (Data(pos=data.pos[side], y=data.y[side]) for side in (left, ~left))
+    return [block for half in halves for block in _blocks(half, cuts - 1)]
+
+
+TASKS = {"modelnet10": model_net, "meshes": meshes, "streets": streets, "rooms": rooms}
