@@ -15,7 +15,6 @@ import torch
 from _shapes import (
     Contender,
     EdgeNet,
-    RandomStretch,
     Task,
     arguments,
     geometry_of,
@@ -24,11 +23,12 @@ from _shapes import (
     splits,
 )
 from torch.nn import functional
+from torch_geometric.transforms import Compose
 
 from permutogeo.datasets import LabeledMeshes
 from permutogeo.models import LatticeUNet
 from permutogeo.train import Mean
-from permutogeo.transforms import BilateralFeature, KNNGraph
+from permutogeo.transforms import BilateralFeature, KNNGraph, RandomRotation, RandomStretch
 
 
 def contenders(parts):
@@ -75,7 +75,8 @@ def main():
     learn, check = splits(LabeledMeshes, args)
     mask = learn.part_mask
     metric = Mean(partial(measure, mask=mask))
-    task = Task(learn, check, RandomStretch(), partial(step, mask=mask), metric)
+    augment = Compose([RandomRotation(15, axis=1), RandomStretch()])
+    task = Task(learn, check, augment, partial(step, mask=mask), metric)
     report(race(task, contenders(learn.num_classes), args), ("mean_iou", "accuracy"), args)
 
 

@@ -129,7 +129,7 @@ class Experiment:
 
     def test(self, models):
         """Return means over the test images, and paired tests between methods."""
-        rows = self.filters.test(models, (self.held[i] for i in range(len(self.held))))
+        rows = self.filters.test(models, self.held)
         write_csv(rows, self.args.output / "test.csv")
         columns = {name: [row[name] for row in rows] for name in PAPER}
         pairs = (("bicubic", "gauss"), ("bicubic", "learned"), ("gauss", "learned"))

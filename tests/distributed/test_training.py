@@ -81,7 +81,7 @@ def test_device_mesh(on_ranks):
 
 def run_tutorial(group, rank, size):
     """Run the program of the documentation on the ranks that are there already."""
-    page = (ROOT / "docs" / "distributed.md").read_text()
+    page = (ROOT / "docs" / "guides" / "distributed.md").read_text()
     program = re.search(r"```python\n(# filter_cloud.py.*?)```", page, re.DOTALL).group(1)
     shown = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(shown):
