@@ -18,6 +18,8 @@ FLAT = 16
 WIDEST = 32
 # Lanes of the vectors that maxima and sums are computed on.
 PART = 8
+# Points between the prefetch of a row and its use.
+_AHEAD = 16
 # Exponentials of less are as good as 0.
 _LOWEST = -32.0
 # exp(y) on [-2, 0], coefficients of ascending powers: least squares of the relative error.
@@ -33,6 +35,15 @@ _EXPONENTIAL = (
     8.87370641e-06,
 )
 
+# The hardware does not foresee which rows the corners of the next points are.
+_PREFETCH = """
+#ifndef __CUDA_ARCH__
+    const char* row = (const char*)rows.data + (size_t)index * rows.strides[0];
+    __builtin_prefetch(row);
+    __builtin_prefetch(row + 64);
+#endif
+"""
+
 
 @cache
 def make(corners: int, lanes: int) -> SimpleNamespace:
@@ -47,6 +58,7 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
     Flat = wp.types.vector(length=FLAT, dtype=wp.float32)
     Weight = wp.types.vector(length=corners, dtype=wp.float32)
     Vertex = wp.types.vector(length=corners, dtype=wp.int32)
+    distance = _AHEAD
     half, quarter, eighth = part // 2, part // 4, part // 8
     ones = Part(*[1.0] * part)
     lowest = Flat(*[_LOWEST] * FLAT)
@@ -91,6 +103,17 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
             row[j] = row[j] + row[j + eighth]
         return row[0]
 
+    if lanes >= FLAT:
+
+        @wp.func_native(_PREFETCH)
+        def prefetch(rows: wp.array2d(dtype=Row), index: int): ...
+
+    else:  # rows are in the cache
+
+        @wp.func
+        def prefetch(rows: wp.array2d(dtype=Row), index: int):
+            return
+
     @wp.func
     def subtract_largest(row: int, logits: wp.array2d(dtype=Part)):
         top = logits[row, 0]
@@ -133,6 +156,9 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
             here = (first + p) & not_negative
             out = (place + p) & not_negative
             if messages > 0:
+                ahead = vertex[wp.min(here + distance, vertex.shape[0] - 1) & not_negative]
+                for k in range(corners):
+                    prefetch(values, ahead[k])
                 v = vertex[here]
                 w = weight[here]
                 for b in range(unary.shape[1]):
@@ -190,6 +216,9 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
             for p in range(count):
                 row = (place + p) & not_negative
                 here = (first + p) & not_negative
+                ahead = slot[wp.min(here + distance, slot.shape[0] - 1) & not_negative]
+                for k in range(corners):
+                    prefetch(sums, ahead[k])
                 v = slot[here]
                 w = source[here] * (1.0 / sum_labels(row, part_logits))
                 for b in range(logits.shape[1]):
@@ -215,7 +244,6 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
         flat: wp.array2d(dtype=Flat),  # the same memory, [R, F]
         part_power: wp.array2d(dtype=Part),  # [R x points, parts], workspace
         flat_power: wp.array2d(dtype=Flat),  # the same memory, [R, F]
-        order: wp.array1d(dtype=wp.int32),  # [N], row of each point in ``out``
         whole: wp.array2d(dtype=Part),  # the memory of ``out``, [N, whole parts]
         out: wp.array2d(dtype=wp.float32),  # [N, L], out
     ):
@@ -245,7 +273,7 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
                     total = wp.log(total)
                 else:
                     total = 1.0 / total
-                to = order[first + p] & not_negative
+                to = (first + p) & not_negative
                 for b in range(part_power.shape[1]):
                     block = part_power[row, b] * total
                     if logarithm > 0:
@@ -258,23 +286,21 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
                                 out[to, b * part + j] = block[j]
 
     @kernel(module)
-    def arrange_unary(
+    def pad(
         start: int,
-        order: wp.array1d(dtype=wp.int32),  # [N]
         given: wp.array2d(dtype=wp.float32),  # [N, L]
         given_rows: wp.array2d(dtype=Row),  # the same memory, rows read to the end of their padding
         rows: wp.array2d(dtype=Row),  # [N, blocks], out
         out: wp.array2d(dtype=wp.float32),  # the same memory, [N, lanes x blocks]
     ):
-        """Rows in the given order, padded with -inf. A thread owns a point."""
-        i = wp.tid() + start
-        point = order[i] & not_negative
-        if point + 1 < given.shape[0]:
+        """Pad rows with -inf. A thread owns a point."""
+        i = (wp.tid() + start) & not_negative
+        if i + 1 < given.shape[0]:
             for b in range(rows.shape[1]):
-                rows[i, b] = given_rows[point, b]
+                rows[i, b] = given_rows[i, b]
         else:  # nothing may be read behind the last row
             for j in range(given.shape[1]):
-                out[i, j] = given[point, j]
+                out[i, j] = given[i, j]
         for j in range(given.shape[1], out.shape[1]):
             out[i, j] = -wp.inf
 
@@ -302,6 +328,6 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
         module=module,
         step=step,
         marginals=marginals,
-        arrange_unary=arrange_unary,
+        pad=pad,
         combine=combine,
     )

@@ -1,4 +1,4 @@
-"""Order of the points of mean field, and the places that their runs splat into."""
+"""Corners of the points of mean field, and the places that their runs splat into."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -90,7 +90,7 @@ def make_slots(corners: int) -> SimpleNamespace:
 
 @cache
 def make_corners(corners: int) -> SimpleNamespace:
-    """Return the kernels that arrange points with ``corners`` on one lattice."""
+    """Return the kernels that join the corners on several lattices, for one with ``corners``."""
     module = named("mean_field_corners", corners)
     not_negative = NOT_NEGATIVE
     Weight = wp.types.vector(length=corners, dtype=wp.float32)
@@ -100,24 +100,22 @@ def make_corners(corners: int) -> SimpleNamespace:
     @kernel(module)
     def vertices(
         start: int,
-        order: wp.array1d(dtype=wp.int32),  # [N]
         row: int,  # row of the first vertex
         given: wp.array1d(dtype=Vertex),  # [N]
         out: wp.array1d(dtype=Vertex),  # [N], out
     ):
-        """Rows of the vertices of the points in the given order. A thread owns a point."""
+        """Rows of the vertices of the points. A thread owns a point."""
         i = (wp.tid() + start) & not_negative
-        out[i] = given[order[i] & not_negative] + row * ones
+        out[i] = given[i] + row * ones
 
     @kernel(module)
     def weights(
         start: int,
-        order: wp.array1d(dtype=wp.int32),  # [N]
         given: wp.array1d(dtype=Weight),  # [N]
         out: wp.array1d(dtype=Weight),  # [N], out
     ):
-        """Weights of the points in the given order. A thread owns a point."""
+        """Copy weights. A thread owns a point."""
         i = (wp.tid() + start) & not_negative
-        out[i] = given[order[i] & not_negative]
+        out[i] = given[i]
 
     return SimpleNamespace(module=module, vertices=vertices, weights=weights)

@@ -243,6 +243,36 @@ class SpatialTwin(torch.nn.Module):
         return self.rest(self.first(grid.to(memory_format=torch.channels_last)))
 
 
+class ConvNet(torch.nn.Module):
+    """A plain convolutional network with batch normalization on the interpolated input.
+
+    Args:
+        side: Side of the grid; features are positions on it.
+        hidden_channels: Channels of the first layer; pooling doubles them.
+        out_channels: Number of classes.
+        depth: Number of poolings.
+    """
+
+    def __init__(self, side, hidden_channels, out_channels, depth):
+        super().__init__()
+        self.side, width, layers = side, 1, []
+        for level in range(depth + 1):
+            after = hidden_channels * 2**level
+            conv = torch.nn.Conv2d(width, after, 3, padding=1, bias=False)
+            pool = [torch.nn.MaxPool2d(2)] if level < depth else []
+            layers += [conv, torch.nn.BatchNorm2d(after), torch.nn.ReLU(), *pool]
+            width = after
+        area = (side // 2**depth) ** 2
+        self.layers = torch.nn.Sequential(
+            *layers, torch.nn.Flatten(), torch.nn.Linear(area * width, out_channels)
+        )
+
+    def forward(self, x, feature, batch=None):
+        batch = torch.zeros(len(x), dtype=torch.long) if batch is None else batch
+        grid = bilinear(x[:, 0], feature, batch, int(batch.max()) + 1, self.side)
+        return self.layers(grid.to(memory_format=torch.channels_last))
+
+
 def _corners(feature, batch, side):
     """Yield the pixels around each point and their bilinear weights."""
     low = feature.floor().clamp(0, side - 2).long()

@@ -8,7 +8,7 @@ and smoothed vertices are then filtered over four intrinsic coordinates (isomap)
 mesh by one scalar filter of 211 taps. The bandwidth of the Gaussian is searched on training
 bodies. The squared error is quadratic in the taps, so the learned filter solves the normal
 equations of all training bodies; validation chooses among three bandwidths. Expect an RMSE of
-2.07, 1.15, 1.11 and 1.10 mm (docs/results.md). ``--model procedural`` needs no data.
+2.07, 1.15, 1.11 and 1.10 mm (docs/reproduction.md). ``--model procedural`` needs no data.
 """
 
 import argparse

@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
+from permutogeo.checks import check_not_vmapped
 from permutogeo.lattice.conjugate_gradient import GraphSums, SolveReport, conjugate_gradient
 from permutogeo.lattice.incidence import Incidence
 from permutogeo.lattice.lattice import Lattice
@@ -58,8 +60,11 @@ class BilateralSystem:
         Args:
             right: The right-hand side, ``[M, C]``.
         """
+        check_not_vmapped(None, right)
+        inputs = (right, self.scale, self.degree, self.confidence, self.lam)
         with torch.no_grad():
-            solution, report = self._iterate(right)
+            fixed, *others = (each.detach() for each in inputs)  # also from forward-mode tangents
+            solution, report = self._replace(*others)._iterate(fixed)
         if not report.converged:
             warnings.warn(
                 f"The bilateral solver {report} (tolerance {self.tolerance:g}); raise "
@@ -67,10 +72,14 @@ class BilateralSystem:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        inputs = (right, self.scale, self.degree, self.confidence, self.lam)
-        if torch.is_grad_enabled() and any(each.requires_grad for each in inputs):
+        if _is_differentiated(inputs):
             solution = _ImplicitSolution.apply(*inputs, solution, self)
         return solution, report
+
+    def _replace(
+        self, scale: Tensor, degree: Tensor, confidence: Tensor, lam: Tensor
+    ) -> BilateralSystem:
+        return replace(self, scale=scale, degree=degree, confidence=confidence, lam=lam)
 
     def _iterate(self, right: Tensor) -> tuple[Tensor, SolveReport]:
         """Run conjugate gradients, from the mean of the targets around each vertex."""
@@ -96,24 +105,56 @@ class BilateralSystem:
         return count[count > 0].tolist()
 
 
+def _is_differentiated(inputs: tuple[Tensor, ...]) -> bool:
+    """Return whether a derivative is recorded: by autograd, ``torch.func`` or in forward mode."""
+    if torch._C._are_functorch_transforms_active():
+        if len(torch._C._functorch.get_interpreter_stack() or ()) > 1:
+            raise RuntimeError(
+                "Expected at most one transform of torch.func around the bilateral solver; for "
+                "second derivatives use torch.autograd.grad with create_graph=True"
+            )
+        return True
+    if forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any(each.requires_grad for each in inputs)
+
+
 class _ImplicitSolution(torch.autograd.Function):
     """The solution ``y`` of ``A y = right``, with the derivative of the implicit equation.
 
     For a gradient ``g`` of ``y``, the gradient of the right-hand side is ``v`` with ``A v = g``,
-    and that of the entries of ``A`` is ``- v y^T``.
+    and that of the entries of ``A`` is ``- v y^T``. For tangents ``dr`` and ``dA``, the tangent of
+    ``y`` is the solution of ``A dy = dr - dA y``.
     """
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        *tensors, solution, system = inputs
-        ctx.system, out = system, solution.clone()
-        ctx.save_for_backward(*tensors, out)
-        return out
+    def forward(*inputs: Any) -> Tensor:
+        return inputs[-2].clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        *tensors, _, ctx.system = inputs
+        ctx.save_for_backward(*tensors, output)
+        ctx.save_for_forward(*tensors, output)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        _, scale, degree, confidence, lam, y = ctx.saved_tensors
+        system = ctx.system._replace(scale, degree, confidence, lam)
+        dr, dscale, ddegree, dconfidence, dlam = (
+            torch.zeros_like(x) if dx is None else dx
+            for dx, x in zip(tangents[:5], (y, scale, degree, confidence, lam), strict=True)
+        )
+        blurred = symmetric_blur(system.lattice, scale * y)
+        change = ddegree * y - dscale * blurred - scale * symmetric_blur(system.lattice, dscale * y)
+        change = lam * change + dlam * (degree * y - scale * blurred) + dconfidence * y
+        right = dr - change
+        return system.solve(right if system.free is None else right * system.free)[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple:
         _, scale, degree, confidence, lam, y = ctx.saved_tensors
-        system = replace(ctx.system, scale=scale, degree=degree, confidence=confidence, lam=lam)
+        system = ctx.system._replace(scale, degree, confidence, lam)
         grad = grads[0] if system.free is None else grads[0] * system.free
         v, _ = system.solve(grad)
         around_v, around_y = (symmetric_blur(system.lattice, scale * each) for each in (v, y))

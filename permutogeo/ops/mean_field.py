@@ -11,7 +11,6 @@ from functools import partial
 from itertools import accumulate
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,9 +25,6 @@ _FEWEST_POINTS = 8192
 # Points in the workspace of a run, and numbers: it stays in the first cache.
 _MOST_POINTS = 256
 _WORKSPACE = 1024
-# Steps, and bytes of the values on a lattice, from which on sorting the points pays.
-_FEWEST_STEPS = 5
-_FEWEST_BYTES = 8 * 2**20
 # Rows of labels that fill whole cache lines.
 _LINE = 16
 _CPU = torch.device("cpu")
@@ -83,10 +79,9 @@ class FusedMeanField:
     Args:
         unary: Logits of each point, ``[N, L]`` float32.
         lattices: The corners of the points on each lattice.
-        num_steps: Number of steps to come.
     """
 
-    def __init__(self, unary: Tensor, lattices: Sequence[Corners], num_steps: int = 1):
+    def __init__(self, unary: Tensor, lattices: Sequence[Corners]):
         self.count, self.labels = unary.shape
         self._runs = _cut(self.count)
         self._lanes = _lanes(self.labels)
@@ -98,10 +93,8 @@ class FusedMeanField:
         ]
         corners = sum(each.vertex.shape[1] for each in lattices)
         self._kernels = bridge.load_kernels(kernels.make, corners, self._lanes, device=_CPU)
-        # Row in the result of each point.
-        self._order = self._sort(lattices, num_steps)
-        self._unary = self._arrange_unary(unary.detach().contiguous())
-        self._vertex, self._source, self._target = self._arrange_corners(lattices, corners)
+        self._unary = self._pad(unary.detach().contiguous())
+        self._vertex, self._source, self._target = self._join(lattices, corners)
         self._slot, self._slots, slots = self._assign_slots(edge[-1])
         self._sums, self._values = self._zeros(slots), self._zeros(edge[-1])
         self._buffer = self._zeros(edge[-1])
@@ -142,7 +135,7 @@ class FusedMeanField:
             *(bridge.array(part, 1) for part in (self._vertex, self._target)),
             *(self._blocks(self._unary), self._blocks(self._values)),
             *(*self._described_workspace(0), *self._described_workspace(1)[1:]),
-            *(bridge.array(self._order, 1), bridge.array(whole, 2), bridge.array(out, 2)),
+            *(bridge.array(whole, 2), bridge.array(out, 2)),
             device=_CPU,
             grain=1,
         )
@@ -162,55 +155,41 @@ class FusedMeanField:
         )
         vertex_filter.apply(*(each[first : first + count + 1] for each in (into, other)))
 
-    def _sort(self, lattices: Sequence[Corners], num_steps: int) -> Tensor:
-        """Return an order in which points of one place on the largest lattice follow each other, so
-        that its vertices are in the cache, unless sorting takes longer than it saves."""
-        largest = max(lattices, key=lambda each: each.num_vertices)
-        if num_steps < _FEWEST_STEPS or 4 * self._width * largest.num_vertices < _FEWEST_BYTES:
-            return torch.arange(self.count, dtype=torch.int32)
-        # Sorted with the index, since NumPy's fast sort is not stable.
-        key = largest.vertex[:, 0].numpy().astype(np.int64) << 32
-        key |= np.arange(self.count)
-        key.sort()
-        return torch.from_numpy(key.astype(np.int32))
-
-    def _arrange_unary(self, unary: Tensor) -> Tensor:
-        """Return the rows of the points in their order, padded."""
+    def _pad(self, unary: Tensor) -> Tensor:
+        """Return the rows of the points, padded."""
         out = memory.empty(self.count, self._width, dtype=torch.float32, device=_CPU)
         # Each row with the beginning of the next; the last one has none.
         blocks = (max(0, self.count - 1), self._width // self._lanes, self._lanes)
         overlapping = unary.as_strided(blocks, (self.labels, self._lanes, 1))
         bridge.launch(
-            self._kernels.arrange_unary,
+            self._kernels.pad,
             self.count,
-            *(bridge.array(self._order, 1), bridge.array(unary, 2), bridge.array(overlapping, 2)),
+            *(bridge.array(unary, 2), bridge.array(overlapping, 2)),
             *(self._blocks(out), bridge.array(out, 2)),
             device=_CPU,
             grain=_FEWEST_POINTS,
         )
         return out
 
-    def _arrange_corners(
-        self, lattices: Sequence[Corners], corners: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the vertices and the weights of the points in their order, on all lattices."""
+    def _join(self, lattices: Sequence[Corners], corners: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the vertices and the weights of the points on all lattices."""
         shape = (self.count, corners)
         vertex = memory.empty(*shape, dtype=torch.int32, device=_CPU)
         target = memory.empty(*shape, dtype=torch.float32, device=_CPU)
         same = all(each.source is each.target for each in lattices)
         source = target if same else torch.empty_like(target)
         launch = partial(bridge.launch, device=_CPU, grain=_FEWEST_POINTS)
-        order, first = bridge.array(self._order, 1), 0
+        first = 0
         for (row, _), each in zip(self._regions, lattices, strict=True):
             last = first + each.vertex.shape[1]
             run = bridge.load_kernels(point_kernels.make_corners, last - first, device=_CPU)
             out = bridge.array(vertex[:, first:last], 1)
             given = each.vertex.contiguous()
-            launch(run.vertices, self.count, order, row, bridge.array(given, 1), out)
+            launch(run.vertices, self.count, row, bridge.array(given, 1), out)
             for weight, into in [(each.target, target), (each.source, source)][: 2 - same]:
                 out = bridge.array(into[:, first:last], 1)
                 given = weight.detach().contiguous()
-                launch(run.weights, self.count, order, bridge.array(given, 1), out)
+                launch(run.weights, self.count, bridge.array(given, 1), out)
             first = last
         return vertex, source, target
 

@@ -27,7 +27,7 @@ def in_place(factor):
     return VertexFilter(apply, moves=False)
 
 
-def make(labels, count=3000, scales=(20.0, 5.0), dims=(2, 5), num_steps=1):
+def make(labels, count=3000, scales=(20.0, 5.0), dims=(2, 5)):
     lattices = [
         Lattice.build(torch.rand(count, dim) * scale)
         for dim, scale in zip(dims, scales, strict=True)
@@ -39,7 +39,7 @@ def make(labels, count=3000, scales=(20.0, 5.0), dims=(2, 5), num_steps=1):
         Corners(lattice.vertex, *weights, lattice.num_vertices)
         for lattice, *weights in zip(lattices, source, target, strict=True)
     ]
-    return FusedMeanField(unary, corners, num_steps), lattices, unary, source, target
+    return FusedMeanField(unary, corners), lattices, unary, source, target
 
 
 def by_parts(lattices, unary, source, target, values):
@@ -55,14 +55,12 @@ def by_parts(lattices, unary, source, target, values):
     return logits, splats
 
 
-@pytest.mark.parametrize(("fewest", "steps"), [(100, 1), (100, 10), (1 << 14, 10)])
+@pytest.mark.parametrize("fewest", [100, 1 << 14])
 @pytest.mark.parametrize("labels", [1, 2, 3, 4, 7, 8, 21, 33, 200])
-def test_is_slice_softmax_and_splat(monkeypatch, labels, fewest, steps):
-    """For rows of all widths, with vertices that several runs of points share, and without,
-    for points that are sorted, as for many steps, and not."""
+def test_is_slice_softmax_and_splat(monkeypatch, labels, fewest):
+    """For rows of all widths, with vertices that several runs of points share, and without."""
     monkeypatch.setattr(module, "_FEWEST_POINTS", fewest)
-    monkeypatch.setattr(module, "_FEWEST_BYTES", 0)
-    fused, *parts = make(labels, num_steps=steps)
+    fused, *parts = make(labels)
     torch.testing.assert_close(
         fused.marginals(), parts[1].log_softmax(1), rtol=1e-5, atol=1e-5 if labels > 1 else 1e-6
     )

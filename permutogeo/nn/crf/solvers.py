@@ -181,7 +181,7 @@ def solve_fused(problem: CRFProblem, num_steps: int, log: bool = True) -> Tensor
         )
         for each, _ in problem.terms(0)
     ]
-    fused = FusedMeanField(problem.unary, lattices, num_steps)
+    fused = FusedMeanField(problem.unary, lattices)
     for step in range(num_steps):
         fused.step([_vertex_filter(term) for term in problem.terms(step)])
     return fused.marginals(log)
