@@ -80,3 +80,22 @@ def test_pages_show_all_result_files_and_pictures():
         assert re.search(rf"\{{result\}} {path.stem}\b", text), f"no page shows {path.name}"
     for path in RUNS.glob("*.png"):
         assert f"runs/{path.name}" in text, f"no page shows {path.name}"
+
+
+def test_runs_hold_nothing_else():
+    assert {path.suffix for path in RUNS.iterdir()} <= {".json", ".png", ".md"}
+
+
+def test_messages_of_the_troubleshooting_page_exist():
+    files = [
+        path for folder in ("permutogeo", "datasets") for path in (ROOT / folder).rglob("*.py")
+    ]
+    # Messages are split over lines and filled in: compare without quotes and line breaks.
+    source = re.sub(r"[\"\s]|f(?=\")", "", "\n".join(path.read_text() for path in files))
+    rows = re.findall(r"^\| `(.*?)`", (DOCS / "guides" / "troubleshooting.md").read_text(), re.M)
+    assert len(rows) > 30
+    for row in rows:
+        if row.startswith("permutogeo "):
+            continue  # a command
+        for part in re.split(r"…|\(got", row):
+            assert re.sub(r"[\"\s]", "", part) in source, f"no error says: {part}"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from permutogeo.denoising.normal_filter import Surface
+from permutogeo.denoising.triangles import TriangleElements
 from permutogeo.lattice import Lattice
 
 # Numbers of Taubin smoothing steps whose normals are candidates of every stage.
@@ -24,38 +24,11 @@ CUE_BANDWIDTH = 3.0
 NUM_CUES = len(SMOOTHING) + 1
 
 
-class Elements(Protocol):
-    """Elements of a surface: the triangles of a mesh or the points of a cloud.
-
-    Args:
-        spacing: Length unit: mean edge length, or the equivalent for points.
-        steps: Number of steps of the final position update.
-    """
-
-    spacing: float
-    steps: int
-
-    def geometry(self, pos: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return normals ``[N, 3]``, centers ``[N, 3]`` and areas ``[N]`` at given positions."""
-
-    def width(self, pos: Tensor) -> Tensor:
-        """Return the least width of each element, ``[N]``."""
-
-    def neighbors(self) -> Tensor:
-        """Return pairs of adjacent elements, ``[2, P]``."""
-
-    def smooth(self, pos: Tensor, iterations: int) -> Tensor:
-        """Return positions after Taubin smoothing."""
-
-    def fit(self, pos: Tensor, normal: Tensor, iterations: int) -> Tensor:
-        """Return positions moved to fit given normals of the elements."""
-
-
-def initial_surface(elements: Elements, pos: Tensor) -> Surface:
+def initial_surface(elements: TriangleElements, pos: Tensor) -> Surface:
     """Return the surface before the first stage.
 
     Args:
-        elements: The triangles or points.
+        elements: The triangles.
         pos: Noisy positions ``[V, 3]`` in units of the spacing.
     """
     input_normal, input_center, input_area = elements.geometry(pos)
@@ -82,7 +55,9 @@ def initial_surface(elements: Elements, pos: Tensor) -> Surface:
     )
 
 
-def update_surface(elements: Elements, pos: Tensor, surface: Surface, estimate: Tensor) -> Surface:
+def update_surface(
+    elements: TriangleElements, pos: Tensor, surface: Surface, estimate: Tensor
+) -> Surface:
     """Return the surface after a stage: the input positions fitted to the estimated normals."""
     fitted = elements.fit(pos, estimate, STEPS)
     normal, center, area = elements.geometry(fitted)

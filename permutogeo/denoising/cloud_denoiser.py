@@ -16,6 +16,7 @@ from permutogeo.checks import check_finite, check_parameters
 from permutogeo.data.require import is_point_attribute, require_pos
 from permutogeo.denoising.cloud_noise import estimate_noise, find_outliers
 from permutogeo.denoising.cloud_stage import Candidates, CloudStage, make_candidates
+from permutogeo.denoising.cloud_trust import displacement_trust
 from permutogeo.denoising.local_fits import neighbor_tree
 from permutogeo.weights import Pretrained
 
@@ -181,19 +182,24 @@ class CloudDenoiser(Pretrained):
             stays = ~find_outliers(place)
         keep = stays[inverse]
         removed = total - int(keep.sum())
-        sigma, spacing = estimate_noise(place[stays], neighbor_tree(place[stays]))
+        tree = neighbor_tree(place[stays])
+        sigma, spacing = estimate_noise(place[stays], tree)
         report = CloudReport(total, removed, sigma, spacing)
         if sigma <= LEAST_NOISE * spacing:
             report = replace(report, action="left alone: no noise found")
         if sigma <= LEAST_NOISE * spacing or count == 0 or strength == 0.0:
             return step, keep, None, report
+        trust = displacement_trust(place[stays], tree, sigma, spacing)
+        if not bool(trust.any()):
+            action = "left alone: too coarse or too thin to tell noise from shape"
+            return step, keep, None, replace(report, action=action)
         level = sigma / spacing * max(strength, 1.0)
         start = (place[stays] / spacing).float()
         moved, normal = self.run(start, level, count, progress)
         shift = (moved - start).double()
         length = torch.linalg.vector_norm(shift, dim=1, keepdim=True)
         shift *= (LONGEST * level / length.clamp(min=1e-12)).clamp(max=1.0)
-        shift *= spacing * min(strength, 1.0)
+        shift *= spacing * min(strength, 1.0) * trust.unsqueeze(1)
         report = replace(report, moved=float(shift.square().sum(dim=1).mean().sqrt()))
         step_of, normal_of = torch.zeros_like(place), torch.zeros_like(place)
         step_of[stays], normal_of[stays] = shift, normal.double()

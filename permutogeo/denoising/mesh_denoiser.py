@@ -19,13 +19,11 @@ from permutogeo.denoising.cascade import (
     NUM_CUES,
     SMOOTHING,
     STEPS,
-    Elements,
     initial_surface,
     update_surface,
 )
 from permutogeo.denoising.noise_estimate import roughness
 from permutogeo.denoising.normal_filter import NormalStage, Surface
-from permutogeo.denoising.points import PointElements
 from permutogeo.denoising.report import DenoiseReport
 from permutogeo.denoising.safety import judge, summarize
 from permutogeo.denoising.scales import bands, canonical_frame
@@ -51,7 +49,7 @@ SCAN_CORRELATION, SCAN_FACTOR = 0.035, 1.25
 
 
 class MeshDenoiser(Pretrained):
-    r"""Learned feature-preserving denoising of meshes and point clouds.
+    r"""Learned feature-preserving denoising of meshes.
 
     A cascade of stages, each a learned, locally adaptive bilateral filter of face normals: normals
     are averaged on several permutohedral lattices over positions and normals, and a small network
@@ -62,8 +60,7 @@ class MeshDenoiser(Pretrained):
 
     Lengths are in mean edge lengths and the noise level is estimated from the angles between
     adjacent faces: the result is invariant to units, and to rotations up to the orientation of the
-    lattices. In a cloud, points take the role of faces, with normals from their neighbors and
-    separate networks.
+    lattices. Point clouds have :class:`permutogeo.denoising.CloudDenoiser`.
 
     Args:
         bandwidths: Lattices of each stage: pairs of the bandwidths of positions, in edge lengths,
@@ -71,14 +68,12 @@ class MeshDenoiser(Pretrained):
         hidden_channels: Width of the networks.
         local_noise: Whether the networks of meshes are given noise cues of the neighborhood of
             each face beside those of the whole mesh.
-        point_bandwidths: Lattices of each stage for clouds; by default those of meshes.
-        point_hidden_channels: Width of the networks of clouds; by default that of meshes.
         scan_bandwidths: Lattices of each stage for meshes whose noise is correlated between
             neighbors, as that of scanners; by default these are denoised as other meshes.
         scan_hidden_channels: Width of their networks; by default that of meshes.
 
     Shapes:
-        - ``data.pos``: :math:`(V, 3)`, ``data.face``: :math:`(3, F)` int64, absent for a cloud
+        - ``data.pos``: :math:`(V, 3)`, ``data.face``: :math:`(3, F)` int64
         - output: the same data with denoised positions
 
     Example:
@@ -97,17 +92,13 @@ class MeshDenoiser(Pretrained):
         bandwidths: Sequence[Bandwidths] = BANDWIDTHS,
         hidden_channels: int = 80,
         local_noise: bool = False,
-        point_bandwidths: Sequence[Bandwidths] | None = None,
-        point_hidden_channels: int | None = None,
         scan_bandwidths: Sequence[Bandwidths] = (),
         scan_hidden_channels: int | None = None,
     ):
         super().__init__()
         self.hidden_channels = hidden_channels
         self.local_noise = local_noise
-        self.point_hidden_channels = point_hidden_channels or hidden_channels
         self.stages = _stages(bandwidths, hidden_channels, NUM_CUES if local_noise else 0)
-        self.point_stages = _stages(point_bandwidths or bandwidths, self.point_hidden_channels)
         self.scan_hidden_channels = scan_hidden_channels or hidden_channels
         self.scan_stages = torch.nn.ModuleList()
         if scan_bandwidths:
@@ -120,15 +111,13 @@ class MeshDenoiser(Pretrained):
             "bandwidths": [stage.bandwidths for stage in self.stages],
             "hidden_channels": self.hidden_channels,
             "local_noise": self.local_noise,
-            "point_bandwidths": [stage.bandwidths for stage in self.point_stages],
-            "point_hidden_channels": self.point_hidden_channels,
             "scan_bandwidths": [stage.bandwidths for stage in self.scan_stages],
             "scan_hidden_channels": self.scan_hidden_channels,
         }
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
-        for stage in [*self.stages, *self.point_stages, *self.scan_stages]:
+        for stage in [*self.stages, *self.scan_stages]:
             stage.reset_parameters()
 
     @torch.no_grad()
@@ -142,8 +131,8 @@ class MeshDenoiser(Pretrained):
         """Return a denoised copy.
 
         Args:
-            data: Positions, and faces if it is a mesh. Existing normals, centroids and areas are
-                recomputed, all other attributes are kept.
+            data: Positions and faces. Existing normals, centroids and areas are recomputed, all
+                other attributes are kept.
             strength: Below 1, the fraction of the displacement that is applied; above 1, the
                 factor by which filters are wider.
             iterations: Number of stages; the last stage is repeated beyond their number.
@@ -154,35 +143,13 @@ class MeshDenoiser(Pretrained):
         result.pos = data["pos"].clone()
         report = DenoiseReport("learned", None, 0.0, 0.0)
         if data["pos"].numel() and count and strength > 0:
-            is_mesh = data.get("face") is not None
-            report = (self._denoise_mesh if is_mesh else self._denoise_cloud)(
-                result, strength, count
-            )
-        if data.get("face") is not None:
-            update_normals(result)
+            report = self._denoise(result, strength, count)
+        update_normals(result)
         if on_report is not None:
             on_report(report)
         return result
 
-    def _denoise_cloud(self, data: Data, strength: float, count: int) -> DenoiseReport:
-        """Replace the positions of ``data``, and its normals if it has them."""
-        pos: Tensor = data["pos"]
-        local = pos.double() - pos.double().mean(dim=0)
-        known = data.get("normal")
-        elements = PointElements(local, known)
-        if elements.spacing == 0.0:
-            return DenoiseReport("learned", None, 0.0, 0.0)
-        # A longer unit of length widens all filters by the same factor.
-        unit = elements.spacing * max(strength, 1.0)
-        scaled = (local / unit).float()
-        moved, normal = self.cascade(elements, scaled, count)
-        step = (moved - scaled).double() * (unit * min(strength, 1.0))
-        data.pos = pos + step.to(pos.dtype)
-        if known is not None:
-            data.normal = normal.to(known.dtype)
-        return summarize("learned", step / elements.spacing)
-
-    def _denoise_mesh(self, data: Data, strength: float, count: int) -> DenoiseReport:
+    def _denoise(self, data: Data, strength: float, count: int) -> DenoiseReport:
         """Replace the positions of ``data`` within the limits of ``safety``."""
         pos, face = data["pos"], data["face"]
         local = pos.double() - pos.double().mean(dim=0)
@@ -220,23 +187,21 @@ class MeshDenoiser(Pretrained):
         return torch.nn.functional.normalize(total, dim=1)
 
     def cascade(
-        self, elements: Elements, pos: Tensor, count: int, fit: bool = True
+        self, elements: TriangleElements, pos: Tensor, count: int, fit: bool = True
     ) -> tuple[Tensor, Tensor]:
         """Run ``count`` stages on positions ``[V, 3]`` in units of the spacing.
 
         Args:
-            elements: The triangles or points.
+            elements: The triangles.
             pos: Noisy positions.
             count: Number of stages.
             fit: Whether positions are fitted to the normals at the end.
 
         Returns:
-            Denoised positions ``[V, 3]`` and the estimated normals ``[N, 3]`` of the elements.
+            Denoised positions ``[V, 3]`` and the estimated normals ``[F, 3]``.
         """
         surface = initial_surface(elements, pos)
-        stages = self.point_stages
-        if isinstance(elements, TriangleElements):
-            stages = self._mesh_stages(elements, pos, surface)
+        stages = self._choose_stages(elements, pos, surface)
         for index in range(count):
             stage = stages[min(index, len(stages) - 1)]
             estimate = stage(surface)
@@ -247,7 +212,7 @@ class MeshDenoiser(Pretrained):
         moved = elements.fit(pos, surface.estimate, elements.steps) if fit else pos
         return moved, surface.estimate
 
-    def _mesh_stages(
+    def _choose_stages(
         self, elements: TriangleElements, pos: Tensor, surface: Surface
     ) -> torch.nn.ModuleList:
         """Return the stages for independent noise, or those for noise of scanners.
@@ -269,8 +234,11 @@ class MeshDenoiser(Pretrained):
         """Raise unless the input and the options are valid; return the number of stages."""
         require_single(self, data)
         pos = require_pos(self, data, dims=(3,))
-        if data.get("face") is not None:
-            require_mesh(self, data)
+        if data.get("face") is None:
+            raise ValueError(
+                "MeshDenoiser: Expected a mesh (got no 'face'); CloudDenoiser denoises point clouds"
+            )
+        require_mesh(self, data)
         check_parameters(self, pos, "'pos'")
         check_finite(self, "pos", pos)
         if not 0.0 <= strength < math.inf:

@@ -124,7 +124,7 @@ def _learned(
         done += 1
         report(min(done / total, 1.0))  # choosing the stages may take one more
 
-    stages = (*model.stages, *model.point_stages, *model.scan_stages)
+    stages = (*model.stages, *model.scan_stages)
     hooks = [stage.register_forward_hook(count_stage) for stage in stages]
     try:
         result: Data = model(data, strength=strength, iterations=iterations, on_report=on_report)

@@ -24,7 +24,6 @@ from permutogeo.denoising.normal_filter import Candidates, NormalStage
 from permutogeo.denoising.training_surfaces import (
     TrainingSettings,
     TrainingSurface,
-    noisy_cloud,
     noisy_mesh,
 )
 
@@ -64,27 +63,23 @@ def train_denoiser(
         new = MeshDenoiser(hidden_channels=settings.hidden_channels)
     model = (new if model is None else copy.deepcopy(model)).to(device)
     done = _restore(model, snapshot)
-    cloud_copies = (settings.copies + 1) // 2
-    kinds: Any = [("faces", model.stages, noisy_mesh, settings.copies)]
-    if settings.clouds:
-        kinds.append(("points", model.point_stages, noisy_cloud, cloud_copies))
-    for name, stages, make_surface, copies in kinds:
-        generator = torch.Generator().manual_seed(settings.seed)
-        surfaces = [make_surface(mesh, settings, generator) for mesh in list(meshes) * copies]
-        for index, stage in enumerate(stages):
-            # Each stage has random numbers of its own, whether or not others were restored.
-            generator.manual_seed(1000 * settings.seed + index)
-            if done > 0:
-                done -= 1
-                log(f"{name}, stage {index + 1}/{len(stages)}: from the snapshot")
-            else:
-                angle = _train_stage(stage, surfaces, settings, generator, is_new)
-                log(f"{name}, stage {index + 1}/{len(stages)}: mean angle {angle:.3f} degrees")
-                if snapshot is not None:
-                    model.save_pretrained(snapshot)
-            if index + 1 < len(stages):
-                for surface in surfaces:
-                    _apply_stage(stage, surface)
+    generator = torch.Generator().manual_seed(settings.seed)
+    copies = list(meshes) * settings.copies
+    surfaces = [noisy_mesh(mesh, settings, generator) for mesh in copies]
+    stages: Any = model.stages
+    for index, stage in enumerate(stages):
+        # Each stage has random numbers of its own, whether or not others were restored.
+        generator.manual_seed(1000 * settings.seed + index)
+        if index < done:
+            log(f"stage {index + 1}/{len(stages)}: from the snapshot")
+        else:
+            angle = _train_stage(stage, surfaces, settings, generator, is_new)
+            log(f"stage {index + 1}/{len(stages)}: mean angle {angle:.3f} degrees")
+            if snapshot is not None:
+                model.save_pretrained(snapshot)
+        if index + 1 < len(stages):
+            for surface in surfaces:
+                _apply_stage(stage, surface)
     return model.cpu().eval()
 
 
@@ -96,7 +91,7 @@ def _restore(model: MeshDenoiser, snapshot: str | os.PathLike[str] | None) -> in
     if saved.settings != model.settings:
         raise ValueError(f"Expected a snapshot of the same model (got '{snapshot}')")
     model.load_state_dict(saved.state_dict())
-    stages: Any = [*model.stages, *model.point_stages]
+    stages: Any = model.stages
     return next((i for i, each in enumerate(stages) if not _is_trained(each)), len(stages))
 
 

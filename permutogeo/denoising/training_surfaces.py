@@ -9,16 +9,14 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from permutogeo.data.geometry import face_geometry
-from permutogeo.denoising.cascade import Elements, initial_surface
+from permutogeo.denoising.cascade import initial_surface
 from permutogeo.denoising.noise import (
     KINDS,
     SCAN_KINDS,
     add_noise,
-    displace,
     random_rotation,
 )
 from permutogeo.denoising.normal_filter import Surface
-from permutogeo.denoising.points import PointElements
 from permutogeo.denoising.triangles import TriangleElements
 
 # Noise of scanners is smoother, and larger in edge lengths.
@@ -32,17 +30,16 @@ class TrainingSettings:
     Args:
         steps: Optimizer steps per stage.
         lr: Maximum learning rate of the one-cycle schedule.
-        batch_size: Number of faces or points per step.
+        batch_size: Number of faces per step.
         copies: Number of noisy copies of each mesh.
         faces: Maximum number of faces; larger meshes are cropped to a patch.
-        samples: Maximum number of training faces or points per copy.
+        samples: Maximum number of training faces per copy.
         levels: Minimum and maximum noise level, in mean edge lengths.
         scans: Fraction of the meshes with noise as of scanners: correlated, along the line of
             sight, rounded in depth and others.
         clean: Fraction of the meshes without noise.
         stretch: Maximum factor of the random anisotropic scaling of half of the copies.
         hidden_channels: Width of the networks of a new model.
-        clouds: Whether the networks of point clouds are trained, too.
         seed: Seed of noise, patches, batches and initial parameters.
     """
 
@@ -57,7 +54,6 @@ class TrainingSettings:
     clean: float = 0.0
     stretch: float = 1.5
     hidden_channels: int = 80
-    clouds: bool = True
     seed: int = 0
 
 
@@ -66,14 +62,14 @@ class TrainingSurface:
     """A noisy surface in the cascade, with the clean normals as its target.
 
     Args:
-        elements: The triangles or points.
+        elements: The triangles.
         pos: Noisy positions in units of the spacing, ``[V, 3]``.
         surface: State of the surface before the stage in training.
         target: Clean normals, ``[N, 3]``.
-        weight: 1 for elements with a clean normal, otherwise 0, ``[N]``.
+        weight: 1 for faces with a clean normal, otherwise 0, ``[N]``.
     """
 
-    elements: Elements
+    elements: TriangleElements
     pos: Tensor
     surface: Surface
     target: Tensor
@@ -98,21 +94,6 @@ def noisy_mesh(
     return _training_surface(TriangleElements(noisy, face), noisy, target, area > 0)
 
 
-def noisy_cloud(
-    mesh: Data, settings: TrainingSettings, generator: torch.Generator
-) -> TrainingSurface:
-    """Return noisy points of such a patch: sampled uniformly, or the centers of the faces."""
-    clean, face, _ = _random_patch(mesh, settings, generator)
-    normal, pos, area = face_geometry(clean, face)
-    if torch.rand((), generator=generator) < 0.5:
-        pick = torch.multinomial(area, face.size(1), replacement=True, generator=generator)
-        share = torch.rand(3, face.size(1), 1, generator=generator, dtype=torch.float64).log()
-        pos, normal = (clean[face[:, pick]] * share / share.sum(dim=0)).sum(dim=0), normal[pick]
-    level, kind = _random_noise(settings, generator)
-    noisy = displace(pos, normal, level * PointElements(pos, normal).spacing, kind, generator)
-    return _training_surface(PointElements(noisy, normal), noisy, normal, normal.any(dim=1))
-
-
 def _random_noise(settings: TrainingSettings, generator: torch.Generator) -> tuple[float, str]:
     """Return a random level and kind; low levels are more frequent, as in scans."""
     low, high = settings.levels
@@ -121,7 +102,7 @@ def _random_noise(settings: TrainingSettings, generator: torch.Generator) -> tup
 
 
 def _training_surface(
-    elements: Elements, noisy: Tensor, target: Tensor, has_target: Tensor
+    elements: TriangleElements, noisy: Tensor, target: Tensor, has_target: Tensor
 ) -> TrainingSurface:
     pos = (noisy / elements.spacing).float()
     surface = initial_surface(elements, pos)

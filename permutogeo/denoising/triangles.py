@@ -15,7 +15,7 @@ from permutogeo.denoising.vertex_update import VertexUpdate
 
 
 class TriangleElements:
-    """Implements :class:`~permutogeo.denoising.cascade.Elements` for a mesh.
+    """Triangles of a mesh, with the geometry and the filters that the cascade needs.
 
     Args:
         pos: Positions, ``[V, 3]``.

@@ -59,39 +59,45 @@ def test_str():
 
 
 SHAPES = ("sphere", "torus", "box", "plate", "cylinder", "cone", "sheet", "two spheres")
-ZOO = [
-    *((name, 2500, level, "gaussian") for name in SHAPES for level in (0.005, 0.02)),
-    *((name, 600, 0.02, "gaussian") for name in SHAPES),
-    *((name, 2500, 0.015, "normal") for name in SHAPES),
-    *((name, 2500, 0.015, "ray") for name in SHAPES),
-    *((name, 2500, 0.01, "impulse") for name in SHAPES[:4]),
+NOISES = [
+    (2500, 0.02, "gaussian"),
+    (2500, 0.015, "ray"),
+    *((600, level, "gaussian") for level in (0.005, 0.02)),
+    (300, 0.01, "normal"),
+    (1200, 0.01, "impulse"),
 ]
 
 
-def test_no_cloud_of_the_zoo_gets_worse():
+@pytest.mark.slow
+@pytest.mark.parametrize("even", [False, True], ids=["random", "even"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_no_cloud_of_the_zoo_gets_worse(name, even):
+    """96 clouds; coarse plates, whose sides are closer than their points, are left alone."""
     ratios = {}
-    for number, (name, count, level, kind) in enumerate(ZOO):
-        clean, noisy = cloud(name, count, level, number % 3 > 0, kind)
+    for count, level, kind in NOISES:
+        clean, noisy = cloud(name, count, level, even, kind)
         result = MODEL(Data(pos=noisy)).pos
         before, after = (float(chamfer_distance(pos, clean)) for pos in (noisy, result))
-        ratios[name, count, level, kind] = after / before
-    assert max(ratios.values()) < 1.0, max(ratios.items(), key=lambda item: item[1])
-    assert np.median(list(ratios.values())) < 0.75
+        ratios[count, level, kind] = after / before
+    assert max(ratios.values()) <= 1.0, max(ratios.items(), key=lambda item: item[1])
+    assert ratios[2500, 0.02, "gaussian"] < 0.75
 
 
-@pytest.mark.xfail(reason="a plate 1.4 spacings thick is taken for noise", strict=True)
-@pytest.mark.parametrize("level", [0.005, 0.02])
-def test_a_coarse_random_plate_gets_no_worse(level):
-    clean, noisy = cloud("plate", 600, level)
-    result = MODEL(Data(pos=noisy)).pos
-    assert chamfer_distance(result, clean) < chamfer_distance(noisy, clean)
+@pytest.mark.parametrize("even", [False, True], ids=["random", "even"])
+@pytest.mark.parametrize("level", [0.0, 0.01, 0.04])
+def test_a_coarse_plate_is_left_alone(level, even):
+    _, noisy = cloud("plate", 600, level, even)
+    reports = []
+    assert torch.equal(MODEL(Data(pos=noisy), on_report=reports.append).pos, noisy)
+    assert reports[0].action.startswith("left alone")
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_clean_cloud_stays(name):
-    clean, _ = cloud(name)
-    moved = (MODEL(Data(pos=clean)).pos - clean).norm(dim=1)
-    assert moved.square().mean().sqrt() < 0.1 * spacing(name, 3000)
+    for count in (300, 3000):
+        clean, _ = cloud(name, count)
+        moved = (MODEL(Data(pos=clean)).pos - clean).norm(dim=1)
+        assert moved.square().mean().sqrt() < 0.1 * spacing(name, count)
 
 
 def test_a_plate_and_its_border_survive():

@@ -174,7 +174,8 @@ def test_tiny_meshes(model, face):
 
 
 def test_empty(model):
-    assert model(Data(pos=torch.zeros(0, 3))).pos.shape == (0, 3)
+    with pytest.raises(ValueError, match="CloudDenoiser denoises point clouds"):
+        model(Data(pos=torch.zeros(9, 3)))
     mesh = Data(pos=torch.zeros(0, 3), face=torch.zeros(3, 0, dtype=torch.int64))
     assert model(mesh).pos.shape == (0, 3)
 

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,9 +20,8 @@ from permutogeo.models import (
 def test_the_denoiser_is_there_and_small():
     assert "mesh_denoiser" in weights.names()
     path = weights.FOLDER / "mesh_denoiser.safetensors"
-    assert (
-        path.stat().st_size < 1_500_000
-    )  # stages for independent noise, and for noise of scanners
+    # Stages for independent noise, and for noise of scanners.
+    assert path.stat().st_size < 1_000_000
     tensors, settings = weights.load("mesh_denoiser")
     assert tensors and all(tensor.isfinite().all() for tensor in tensors.values())
     assert MeshDenoiser(**settings).state_dict().keys() == tensors.keys()
@@ -74,6 +74,7 @@ def test_weights_of_another_model():
         MeshDenoiser.from_pretrained("tiles")
 
 
+ROOT = Path(__file__).parent.parent.parent
 MODELS = [
     LatticeUNet(2, 8, 3, dim=3, depth=1, context=True, scale=0.5),
     LatticeNet(2, 8, 3, dim=3, depth=1, task="graph"),
@@ -155,6 +156,7 @@ def test_each_shipped_model_has_a_card(name):
     card = weights.card(name)
     for heading in ("## Use", "## Data", "## Training", "## Metrics", "## Limits"):
         assert f"\n{heading}\n" in card, heading
+    assert f"weights/{name}.md" in (ROOT / "docs" / "cards.md").read_text()
 
 
 def test_no_such_card():
