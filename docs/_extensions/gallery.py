@@ -17,6 +17,7 @@ PICTURES = {
     "colorize": "runs/solver_colorized.png",
     "denoise_bodies": "runs/denoise_bodies.png",
     "denoise_images": "runs/denoise_images_filters.png",
+    "explain_model": "runs/explanation.png",
     "fit_fields": "runs/encoding_image.png",
     "propagate_labels": "runs/solver_labels.png",
     "solve_depth": "runs/solver_depth.png",
