@@ -19,7 +19,7 @@ from _shading import shade
 from PIL import Image
 
 import permutogeo as pg
-from permutogeo.datasets import SharpShapes, StreetScenes, terrain_points
+from permutogeo.datasets import RoomScenes, SharpShapes, StreetScenes, procedural_body
 from permutogeo.denoising import denoise
 from permutogeo.transforms import NormalNoise
 
@@ -113,34 +113,19 @@ def scans():
     )
 
 
-def outdoors():
-    points = next(terrain_points(40_000, density=8.0))
-    pos = points["pos"]
-    keep = points["classification"] != 7  # outliers
-    ground = points["classification"] == 2
-    color = np.where(ground[:, None], [0.65, 0.5, 0.3], [0.15, 0.45, 0.75])
-    clouds("ground_lidar", [(pos[keep], color[keep])], view=(35, -60))
-    scene = StreetScenes(1, num_points=16_000)[0]
-    clouds(
-        "compare_models",
-        [(scene.pos.numpy(), plt.get_cmap("tab10")(scene.y.numpy() % 10))],
-        view=(35, -55),
-    )
-
-
-def scales():
-    """One cloud with 1, 3 and 12 points per vertex, a color for each nearest vertex."""
-    rng = np.random.default_rng(0)
-    place = torch.from_numpy(rng.random((900, 2)))
-    figure, panels = plt.subplots(1, 3, figsize=SIZE, layout="constrained")
-    for panel, density in zip(panels, (1, 3, 12), strict=True):
-        lattice = pg.Lattice.build(place * pg.suggest_scale(place, density))
-        nearest = lattice.vertex.gather(1, lattice.weight.argmax(1, keepdim=True))[:, 0].numpy()
-        panel.scatter(*place.T, c=rng.permutation(lattice.num_vertices)[nearest], cmap="tab20", s=9)
-        panel.set_title(f"{density} per vertex", fontsize=10)
-        panel.set_aspect("equal")
-        panel.set_axis_off()
-    figure.savefig(OUTPUT / "choose_scale.png", dpi=110)
+def scenes():
+    """Generated streets and rooms by class, and a cloud before and after a motion."""
+    for name, scene, view in (
+        ("train_crf", StreetScenes(1, num_points=16_000)[0], (35, -55)),
+        ("train_scenes", RoomScenes(1, num_points=12_000)[0], (50, -60)),
+    ):
+        color = plt.get_cmap("tab10")(scene.y.numpy() % 10)
+        clouds(name, [(scene.pos.numpy(), color)], view=view)
+    body = procedural_body(0, 40).pos.numpy()
+    moved = body + 0.12 * np.sin(3 * body[:, 1:2]) + [0.15, 0, 0]
+    both = np.concatenate([body, moved])[:, [0, 2, 1]]
+    color = np.repeat([[0.6, 0.65, 0.7], [0.15, 0.39, 0.92]], len(body), axis=0)
+    clouds("scene_flow", [(both, color)], view=(5, -80))
 
 
 def bound():
@@ -158,5 +143,4 @@ if __name__ == "__main__":
     chart("segment_images", ["mean IoU"], "mean IoU")
     bound()
     scans()
-    outdoors()
-    scales()
+    scenes()
