@@ -1,5 +1,6 @@
 """Configuration of the documentation site; `make docs` builds it."""
 
+import os
 import sys
 import warnings
 from importlib.util import find_spec
@@ -31,6 +32,9 @@ extensions = [
 exclude_patterns = ["_build", "_extensions", "inventories", "figures", "runs"]
 nitpicky = True
 nitpick_ignore_regex = [line.split() for line in (HERE / "nitpick.txt").read_text().splitlines()]
+
+# Open3D announces its viewer in notebooks.
+os.environ["OPEN3D_DISABLE_WEB_VISUALIZER"] = "true"
 
 # Markdown and notebooks. Tutorials run at every build: a cache would hide a changed library.
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]

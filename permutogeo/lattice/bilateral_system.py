@@ -19,6 +19,8 @@ from permutogeo.lattice.lattice import Lattice
 _NORMALIZATION_STEPS = 10
 # Mass of vertices that points touch with weight 0: they follow their neighbors.
 _LEAST_MASS = 1e-6
+# Steps from the seeds after which all components are found instead: paths may be long.
+_MOST_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -82,10 +84,24 @@ class BilateralSystem:
         return replace(self, scale=scale, degree=degree, confidence=confidence, lam=lam)
 
     def _iterate(self, right: Tensor) -> tuple[Tensor, SolveReport]:
-        """Run conjugate gradients, from the mean of the targets around each vertex."""
-        diagonal = self.degree - center_tap(self.lattice) * self.scale.square()
-        diagonal = self.lam * diagonal + self.confidence
-        inverse = torch.where(diagonal > 0, 1 / diagonal, 1.0)
+        """Run conjugate gradients, from the mean of the targets around each vertex.
+
+        They run on :math:`N^{-1} A N^{-1}`, whose products need no scaling; with the Jacobi
+        preconditioner the iterates are those of :math:`A`.
+        """
+        diagonal = ((self.lam * self.degree + self.confidence) / self.scale.square()).expand_as(
+            right
+        )
+        diagonal = diagonal.contiguous()
+        inverse = diagonal - self.lam * center_tap(self.lattice)
+        inverse = torch.where(inverse > 0, 1 / inverse, 1.0)
+        half = -0.5 * self.lam
+
+        def apply(values: Tensor) -> Tensor:
+            out = self.lattice.blur(values)
+            out.add_(self.lattice.blur(values, transpose=True)).mul_(half)
+            return out.addcmul_(diagonal, values)
+
         sums = GraphSums(self._counts())
         known = self.confidence > 0
         weight = sums.dot(self.confidence, torch.ones_like(self.confidence))
@@ -94,8 +110,11 @@ class BilateralSystem:
         start = torch.where(known, local, sums.expand(mean))
         if self.free is not None:
             inverse, start = inverse * self.free, start * self.free
-        settings = (self.tolerance, self.max_iterations)
-        return conjugate_gradient(self.apply, inverse, right, start, sums, *settings)
+        solution, report = conjugate_gradient(
+            apply, inverse, right / self.scale, start * self.scale, sums, self.tolerance,
+            self.max_iterations,
+        )  # fmt: skip
+        return solution / self.scale, report
 
     def _counts(self) -> list[int] | None:
         """Vertices of each graph, or ``None`` for one graph."""
@@ -213,14 +232,28 @@ def bistochastic_scale(
 def reached_vertices(lattice: Lattice, seeds: Tensor) -> Tensor:
     """Return the vertices that are connected to a seed by steps along axes, ``[M]`` bool.
 
-    Connected components by hooking and pointer jumping.
-
     Args:
         seeds: ``[M]`` bool.
     """
-    own = torch.arange(lattice.num_vertices, device=seeds.device)
-    neighbors = lattice.neighbors(len(lattice.taps) // 2, stencil="axis")
-    columns = [torch.where(column < 0, own, column) for column in neighbors[:, 1:].T]
+    neighbors = lattice.neighbors(len(lattice.taps) // 2, stencil="axis")[:, 1:]
+    reached, front = seeds.clone(), seeds.nonzero()[:, 0]
+    for _ in range(_MOST_STEPS):
+        if len(front) == 0:
+            return reached
+        near = neighbors[front]
+        near = near[near >= 0].long()
+        new = torch.zeros_like(reached).index_fill(0, near, True) & ~reached
+        reached |= new
+        front = new.nonzero()[:, 0]
+    label = _components(neighbors)
+    return torch.zeros_like(seeds).index_fill(0, label[seeds], True)[label]
+
+
+def _components(neighbors: Tensor) -> Tensor:
+    """Return the least vertex of the connected component of each vertex, by hooking and pointer
+    jumping: the number of steps grows with the logarithm of the longest path."""
+    own = torch.arange(len(neighbors), device=neighbors.device)
+    columns = [torch.where(column < 0, own, column) for column in neighbors.T]
     label = own
     while True:
         least = label
@@ -230,9 +263,8 @@ def reached_vertices(lattice: Lattice, seeds: Tensor) -> Tensor:
         hooked = torch.minimum(hooked, least)
         hooked = hooked[hooked]
         if torch.equal(hooked, label):
-            break
+            return label
         label = hooked
-    return torch.zeros_like(seeds).index_fill(0, label[seeds], True)[label]
 
 
 def solve_at_points(
