@@ -12,8 +12,11 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 RUNS = DOCS / "runs"
 EXAMPLES = [*(ROOT / "examples").rglob("*.py")]
+# Pages of the gallery are written when the site is built.
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
+    page
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+    if not {"_build", "gallery"} & {*page.relative_to(ROOT).parts}
 )
 FILE = re.compile(r"`((?:permutogeo|kernels|datasets|examples|benchmarks|tests)/[\w/]+\.py)`")
 

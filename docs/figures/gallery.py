@@ -7,6 +7,7 @@ scenes from the generated data that the examples use.
 """
 
 import json
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -19,7 +20,7 @@ from _shading import shade
 from PIL import Image
 
 import permutogeo as pg
-from permutogeo.datasets import RoomScenes, SharpShapes, StreetScenes, procedural_body
+from permutogeo.datasets import RoomScenes, SharpShapes, StreetScenes
 from permutogeo.denoising import denoise
 from permutogeo.transforms import NormalNoise
 
@@ -114,18 +115,20 @@ def scans():
 
 
 def scenes():
-    """Generated streets and rooms by class, and a cloud before and after a motion."""
+    """Generated streets and rooms by class, and boxes before and after a motion."""
     for name, scene, view in (
         ("train_crf", StreetScenes(1, num_points=16_000)[0], (35, -55)),
         ("train_scenes", RoomScenes(1, num_points=12_000)[0], (50, -60)),
     ):
         color = plt.get_cmap("tab10")(scene.y.numpy() % 10)
         clouds(name, [(scene.pos.numpy(), color)], view=view)
-    body = procedural_body(0, 40).pos.numpy()
-    moved = body + 0.12 * np.sin(3 * body[:, 1:2]) + [0.15, 0, 0]
-    both = np.concatenate([body, moved])[:, [0, 2, 1]]
-    color = np.repeat([[0.6, 0.65, 0.7], [0.15, 0.39, 0.92]], len(body), axis=0)
-    clouds("scene_flow", [(both, color)], view=(5, -80))
+    sys.path.insert(0, str(DOCS.parent / "examples"))
+    from scene_flow import make_scene
+
+    first, _, second, _ = make_scene(1)
+    both = torch.cat([first, second]).numpy()
+    color = np.repeat([[0.6, 0.65, 0.7], [0.15, 0.39, 0.92]], [len(first), len(second)], axis=0)
+    clouds("scene_flow", [(both, color)], view=(25, -60), size=4)
 
 
 def bound():
