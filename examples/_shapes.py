@@ -17,6 +17,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import MLP, EdgeConv, global_max_pool, global_mean_pool
 from torch_geometric.transforms import BaseTransform, Compose
 
+from permutogeo.benchmarks.record import command_line
 from permutogeo.train import Metric, Trainer
 from permutogeo.transforms import RandomSubsample
 
@@ -198,7 +199,7 @@ def report(results, figures, args):
     print_table("Equal CPU time", results["equal_time"], figures)
     settings = {key: str(value) for key, value in vars(args).items()}
     record = {
-        "command": " ".join(["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "command": command_line(),
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

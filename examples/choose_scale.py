@@ -41,7 +41,7 @@ def draw(results, path, label):
     columns = ("points_per_vertex", "score", "seconds_per_step")
     density, score, step = ([each[key] for each in results] for key in columns)
     axes.semilogx(density, score, marker="o", label=label)
-    axes.axvspan(2, 4, color="0.9", zorder=0, label="two to four points")
+    axes.axvline(3, color="0.7", zorder=0, label="default of suggest_scale")
     axes.set(xlabel="points per vertex", ylabel=label)
     cost = axes.twinx()
     cost.semilogx(density, step, marker=".", linestyle="--", color="tab:red", label="cost")

@@ -6,8 +6,8 @@
 ``modelnet10`` classifies clouds, ``meshes`` labels the vertices of meshes, ``streets`` and
 ``rooms`` the points of generated scans. Every contender has about the same number of parameters
 and trains for the same seconds of one core. Lattices are built in these seconds; the graphs of the
-baselines are computed before them. Scores on the way are of the validation part, the last one of
-the test part, which is used once. A run is written when it is done, and a repeated command goes on
+baselines are computed before them. Scores on the way are of the validation part; the test part is
+scored once, at the end of a run. A run is written when it is done, and a repeated command goes on
 with those that are missing. Prints a table, writes it to ``TASK.json`` and draws the score over the
 seconds to ``TASK.png``.
 """
@@ -45,7 +45,8 @@ ORDER = [
     *("LatticeUNet", "PointNet++", "DGCNN", "PointTransformer", "DiffusionNet", "SAGE"),
     *("BilateralTransformer", "LatticeNet", "GCN", "GAT", "SplatNet"),
 ]
-RATE, WARMUP, DEFAULT_SECONDS = 0.003, 0.05, 10.0
+RATE, WARMUP = 0.003, 0.05
+DEFAULT_SECONDS, DEFAULT_SEEDS = 10.0, [0, 1, 2]
 # Parts of the time after which the validation part is scored.
 MARKS = (0.2, 0.5)
 FIGURES = ("seconds_per_step", "seconds_per_epoch", "peak_megabytes")
@@ -218,7 +219,8 @@ def summarize(arena, args):
     runs = {name: [r for r in arena.runs() if r["name"] == name] for name in ORDER}
     runs = {name: found for name, found in runs.items() if found}
     ranked = sorted(runs, key=lambda name: -statistics.mean(r["test"] for r in runs[name]))
-    columns = ["", arena.task.metric, "seeds", "parameters", "s/step", "s/epoch", "peak MB"]
+    columns = ["", arena.task.metric, "seeds", "parameters"]
+    columns += ["steps", "s/step", "s/epoch", "peak MB"]
     rows = []
     for name in ranked:
         tests = [r["test"] for r in runs[name]]
@@ -227,7 +229,9 @@ def summarize(arena, args):
             score += f" ± {statistics.stdev(tests):.3f}"
         step, epoch, peak = (statistics.median(r[key] for r in runs[name]) for key in FIGURES)
         size = f"{runs[name][0]['parameters']:,}"
-        cells = [score, str(len(tests)), size, f"{step:.3f}", f"{epoch:.1f}", f"{peak:.0f}"]
+        steps = statistics.median(r["curve"][-1][0] / r["seconds_per_step"] for r in runs[name])
+        cells = [score, str(len(tests)), size, f"{steps:.0f}"]
+        cells += [f"{step:.3f}", f"{epoch:.1f}", f"{peak:.0f}"]
         rows.append([name, *cells])
     title = f"{arena.name}: test {arena.task.metric} after {args.seconds:g} s of one core"
     print(f"\n{title}")
@@ -237,6 +241,10 @@ def summarize(arena, args):
     command = f"{data}python examples/compare_models.py --task {arena.name}"
     if args.seconds != DEFAULT_SECONDS:
         command += f" --seconds {args.seconds:g}"
+    if args.seeds != DEFAULT_SEEDS:
+        command += f" --seeds {' '.join(map(str, args.seeds))}"
+    if args.only is not None:
+        command += f" --only {' '.join(args.only)}"
     write_table(args.output / f"{arena.name}.json", title, columns, rows, command)
     label = f"{arena.task.metric}, validation"
     draw(runs, args.output / f"{arena.name}.png", label, arena.name)
@@ -267,7 +275,7 @@ def main():
     parser.add_argument(
         "--seconds", type=float, default=DEFAULT_SECONDS, help="of training of each run"
     )
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="+", default=DEFAULT_SEEDS)
     parser.add_argument("--parameters", type=int, default=100_000, help="of each contender, about")
     parser.add_argument("--only", nargs="+", help="names of contenders")
     parser.add_argument("--output", type=Path, default=Path("runs/compare_models"))

@@ -12,9 +12,10 @@ from scipy.spatial import cKDTree
 from torch_geometric.nn import Linear
 
 from permutogeo import Lattice
+from permutogeo.benchmarks.record import write_table
 from permutogeo.nn import BilateralConv, LatticeConv
 from permutogeo.ops.stencils import num_taps
-from permutogeo.train import Checkpoints, Confusion, Trainer, grid_search, write_csv
+from permutogeo.train import Checkpoints, Confusion, Trainer, grid_search
 from permutogeo.viz import experiment_page
 
 # Choices of --normalize.
@@ -176,7 +177,7 @@ def draw_curves(path, curves, x, y, level=None, log=False, styles=None):
 
 
 def record(args, title, tables, runs, pictures=None, curves=None):
-    """Print the tables; write them as JSON, CSV and a page to the output folder.
+    """Print the tables; write them as JSON, as files for ``docs/runs`` and as a page.
 
     Args:
         args: The parsed command line.
@@ -199,16 +200,14 @@ def record(args, title, tables, runs, pictures=None, curves=None):
         **runs,
     }
     (args.output / "results.json").write_text(json.dumps(measured, indent=2) + "\n")
-    lines = [
-        {"table": head, "name": name, **row}
-        for head, rows in tables.items()
-        for name, row in rows.items()
-    ]
-    write_csv(lines, args.output / "results.csv")
     cells = {
         head: {name: {c: text(v) for c, v in row.items()} for name, row in rows.items()}
         for head, rows in tables.items()
     }
+    for number, (head, rows) in enumerate(cells.items()):
+        columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+        lines = [[name, *(row.get(column) for column in columns)] for name, row in rows.items()]
+        write_table(args.output / f"table_{number}.json", head, ["", *columns], lines)
     experiment_page(
         args.output / "page.html", title=titled(title, args), command=command(), tables=cells,
         pictures=pictures, curves=curves, settings=settings,

@@ -70,6 +70,7 @@ def test_example_runs(path, small_data, tmp_path):
         ("segment_images", "--task scenes --stride 16"),
         ("upsample_depth", "--predicted"),
         ("upsample_color", "--chroma"),
+        ("denoise_bodies", "--today"),
     ],
 )
 def test_options(name, options, small_data, tmp_path):
