@@ -156,7 +156,8 @@ def test_each_shipped_model_has_a_card(name):
     card = weights.card(name)
     for heading in ("## Use", "## Data", "## Training", "## Metrics", "## Limits"):
         assert f"\n{heading}\n" in card, heading
-    assert f"weights/{name}.md" in (ROOT / "docs" / "cards.md").read_text()
+    page = (ROOT / "docs" / "cards.md").read_text()
+    assert f"weights/{name}.md" in page, f"include the card of {name} in docs/cards.md"
 
 
 def test_no_such_card():
