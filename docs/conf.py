@@ -27,6 +27,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "api_pages",
+    "gallery",
     "results",
 ]
 exclude_patterns = ["_build", "_extensions", "inventories", "figures", "runs"]

@@ -24,8 +24,9 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # also where another script imports this file
 from soak_parts import PARTS, difference, layer, sample  # noqa: E402
+from soak_watch import run_watched  # noqa: E402
 
-GRACE = 900  # seconds beyond its slice after which a job counts as hanging; machines are busy
+GRACE = 300  # seconds without processor time after which a job counts as hanging
 
 
 class Tally:
@@ -179,7 +180,7 @@ def processes(tally):
     while tally.left():
         for method in ("fork", "spawn"):
             with multiprocessing.get_context(method).Pool(2) as pool:
-                found = pool.map_async(digest, range(16)).get(timeout=GRACE)
+                found = pool.map_async(digest, range(16)).get()
             tally.add(np.allclose(found, expected, rtol=1e-9), f"Pool, {method}")
             loader = torch.utils.data.DataLoader(
                 Clouds(), None, num_workers=2, multiprocessing_context=method
@@ -328,15 +329,14 @@ def run_slice(name, seconds, seed):
     """Run a job in a process of its own; return what it counted, or why it died."""
     command = [sys.executable, str(Path(__file__).resolve()), "--job", name]
     command += ["--seconds", str(seconds), "--seed", str(seed)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + GRACE)
-    except subprocess.TimeoutExpired:
+    code, out, errors = run_watched(command, GRACE, 16 * seconds + GRACE)
+    if code is None:
         return {"cases": 1, "failures": [f"hangs (seed {seed})"], "worst": 0.0}
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        why = f"exit code {done.returncode} (seed {seed}): {last}"
+    if code != 0:
+        last = (errors.strip().splitlines() or ["no message"])[-1]
+        why = f"exit code {code} (seed {seed}): {last}"
         return {"cases": 1, "failures": [why], "worst": 0.0}
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(out.splitlines()[-1])
 
 
 def soak(minutes, seed, names):

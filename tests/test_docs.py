@@ -1,5 +1,6 @@
 """Documents: paths exist, walks go one way, result files follow their schema and are shown."""
 
+import importlib.util
 import json
 import re
 from itertools import groupby
@@ -10,8 +11,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 RUNS = DOCS / "runs"
+EXAMPLES = [*(ROOT / "examples").rglob("*.py")]
+# Pages of the gallery are written when the site is built.
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
+    page
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+    if not {"_build", "gallery"} & {*page.relative_to(ROOT).parts}
 )
 FILE = re.compile(r"`((?:permutogeo|kernels|datasets|examples|benchmarks|tests)/[\w/]+\.py)`")
 
@@ -99,3 +104,14 @@ def test_messages_of_the_troubleshooting_page_exist():
             continue  # a command
         for part in re.split(r"…|\(got", row):
             assert re.sub(r"[\"\s]", "", part) in source, f"no error says: {part}"
+
+
+def test_every_example_has_a_picture():
+    spec = importlib.util.spec_from_file_location("gallery", DOCS / "_extensions" / "gallery.py")
+    gallery = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gallery)
+    for pattern in gallery.SECTIONS.values():
+        for path in gallery.examples(pattern):
+            assert "```" in gallery.page(path) and gallery.picture(path.stem)
+    unused = {path.stem for path in (DOCS / "gallery" / "pictures").iterdir()}
+    assert unused <= {path.stem for path in EXAMPLES}

@@ -138,6 +138,7 @@ def segment(
     with report_errors():
         cluster = ClusterOptions.parse(scheduler, resume, worker_memory)
         is_folder = image.is_dir()
+        cluster.check_folder(is_folder)
         if not is_folder:
             _check_paths(image, unary, output, overlay)
         elif overlay is not None:

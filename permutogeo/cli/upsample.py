@@ -137,6 +137,7 @@ def upsample(
             if sigma is not None:
                 check_positive(name, sigma)
         is_folder = low.is_dir()
+        cluster.check_folder(is_folder)
         if is_folder:
             jobs = plan_images(low, output, guide)
         else:
