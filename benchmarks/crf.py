@@ -13,7 +13,7 @@ import torch
 
 from permutogeo.benchmarks import crf_programs, peers
 from permutogeo.benchmarks.limits import reset_peak, status
-from permutogeo.benchmarks.timing import in_turn, ms, square_product, table, threads
+from permutogeo.benchmarks.timing import in_turn, ms, ratio, square_product, table, threads
 from permutogeo.nn import DenseCRF, GaussianKernel
 
 LABELS = 21
@@ -81,13 +81,13 @@ def crf(quick: bool = False) -> None:
         time = in_turn(contenders, repeats)
         single = contenders["module"]
         one_by_one = {"one by one": lambda: [single() for _ in range(copies)]}
-        batch = in_turn(one_by_one | {"batch": module(image, energy, copies)}, 1 if quick else 3)
+        batch = in_turn(one_by_one | {"batch": module(image, energy, copies)}, 1 if quick else 5)
     peer = time.get("peer")
     rows = [
         [
             name,
             ms(time[name]),
-            f"{time[name] / peer:.2f}" if peer else "",
+            ratio(time[name], peer),
             f"{time[name] / time['mm']:.1f}",
         ]
         for name in ("peer", "drop-in", "module")
@@ -95,7 +95,7 @@ def crf(quick: bool = False) -> None:
     ]
     title = f"W2 dense CRF, {size[0]} x {size[1]}, {LABELS} labels, {STEPS} steps, two kernels"
     table(title, ["pydensecrf and ours", "ms", "÷ peer", "÷ mm"], rows)
-    rows = [[name, ms(batch[name]), f"{batch[name] / batch['one by one']:.2f}"] for name in batch]
+    rows = [[name, ms(batch[name]), ratio(batch[name], batch["one by one"])] for name in batch]
     table(f"{copies} images", ["", "ms", "÷ one by one"], rows)
     names = [name for name in (PEER, OURS) if name != PEER or peer]
     rows = [[name, f"{_peak(name, size, 1 if quick else 5):.0f}"] for name in names]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from permutogeo.benchmarks import peers
-from permutogeo.benchmarks.timing import in_turn, ms, once_on_processor, table, threads
+from permutogeo.benchmarks.timing import in_turn, ms, once_on_processor, ratio, table, threads
 
 OURS, PEER = "permutogeo.compat.pydensecrf", "pydensecrf"
 
@@ -152,8 +152,17 @@ def programs(quick: bool = False) -> None:
         peer = time.get("peer")
         size, steps = " x ".join(map(str, program.size(quick))), str(program.steps)
         found = [ms(peer) if peer else "not installed", ms(time["ours"])]
-        ratio = f"{time['ours'] / peer:.2f}" if peer else ""
         apart = f"{np.abs(results[0] - results[-1]).max():.0e}" if peer else ""
-        rows.append([program.name, size, str(program.labels), steps, *found, ratio, apart])
+        rows.append(
+            [
+                program.name,
+                size,
+                str(program.labels),
+                steps,
+                *found,
+                ratio(time["ours"], peer),
+                apart,
+            ]
+        )
     columns = ["program", "size", "labels", "steps", "pydensecrf ms", "ours", "÷ peer", "apart"]
     table("Programs of public projects, processor time on one thread", columns, rows)

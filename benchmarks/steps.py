@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.nn import MLP, EdgeConv, SAGEConv
 
 import permutogeo as pg
-from permutogeo.benchmarks.timing import in_turn, ms, table, threads
+from permutogeo.benchmarks.timing import in_turn, ms, ratio, table, threads
 from permutogeo.models import LatticeCNet, LatticeUNet
 from permutogeo.nn import BilateralConv, LatticeConv, LatticeNorm, LatticePool
 
@@ -88,12 +88,12 @@ def _clouds(quick: bool) -> None:
             "sage": _training(_OnNeighbors(SAGEConv(channels, channels)), x, place, batch),
             "edge": _training(_OnNeighbors(edge), x, place, batch),
         }
-        time = in_turn(contenders, 1 if quick else 3 if count * graphs > 10**4 else 15)
+        time = in_turn(contenders, 1 if quick else 5 if count * graphs > 10**4 else 15)
         rows.append(
             [
                 f"{graphs} x {count:,}, C = {channels}",
                 *(ms(time[name]) for name in ("ours", "sage", "edge")),
-                *(f"{time['ours'] / time[name]:.2f}" for name in ("sage", "edge")),
+                *(ratio(time["ours"], time[name]) for name in ("sage", "edge")),
             ]
         )
     columns = ["clouds x points", "BilateralConv ms", "SAGEConv", "EdgeConv", "÷ SAGE", "÷ Edge"]

@@ -6,6 +6,7 @@ import gc
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from itertools import pairwise
 from statistics import median
 
 import torch
@@ -13,6 +14,9 @@ from rich.console import Console
 from rich.table import Table
 
 from permutogeo.runtime import threads as pool
+
+# Repetitions whose spread is printed.
+_PARTS = 5
 
 console = Console(width=120)
 # Tables printed since the list was last cleared: (title, columns, rows).
@@ -48,11 +52,24 @@ def once_on_processor(call: Callable[[], object]) -> float:
     return 1e3 * elapsed
 
 
+class Milliseconds(float):
+    """The median of repeated times, with the medians of up to five consecutive parts of them."""
+
+    parts: list[float]
+
+    def __new__(cls, times: list[float]) -> Milliseconds:
+        self = super().__new__(cls, median(times))
+        count = min(_PARTS, len(times))
+        edges = [len(times) * i // count for i in range(count + 1)]
+        self.parts = [median(times[a:b]) for a, b in pairwise(edges)]
+        return self
+
+
 def in_turn(
     contenders: dict[str, Callable[[], object]],
     repeats: int,
     clock: Callable[[Callable[[], object]], float] = once,
-) -> dict[str, float]:
+) -> dict[str, Milliseconds]:
     """Return the median milliseconds of each contender, called in turn in every repetition."""
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for call in contenders.values():
@@ -65,7 +82,7 @@ def in_turn(
                 times[name].append(clock(call))
     finally:
         gc.enable()
-    return {name: median(values) for name, values in times.items()}
+    return {name: Milliseconds(values) for name, values in times.items()}
 
 
 _square = torch.rand(1024, 1024)
@@ -89,6 +106,15 @@ def table(title: str, columns: list[str], rows: list[list[str]]) -> None:
         output.add_row(*row)
     console.print(output)
     printed.append((title, columns, rows))
+
+
+def ratio(ours: Milliseconds, peer: Milliseconds | None) -> str:
+    """Return the ratio of two times with its range over the repetitions, nothing for no peer."""
+    if peer is None:
+        return ""
+    each = [a / b for a, b in zip(ours.parts, peer.parts, strict=True)]
+    spread = f" ({min(each):.2f}–{max(each):.2f})" if len(each) > 1 else ""
+    return f"{ours / peer:.2f}{spread}"
 
 
 def ms(value: float) -> str:

@@ -9,7 +9,15 @@ import torch
 
 import permutogeo as pg
 from permutogeo.benchmarks import peers
-from permutogeo.benchmarks.timing import in_turn, ms, square_product, table, threads
+from permutogeo.benchmarks.timing import (
+    Milliseconds,
+    in_turn,
+    ms,
+    ratio,
+    square_product,
+    table,
+    threads,
+)
 
 # Filters of the paper's runtime table.
 PAPER_FILTERS = 50
@@ -59,7 +67,7 @@ def bilateral(quick: bool = False) -> None:
 
 def _beside_pydensecrf(
     ours: Callable[[], object], feature: torch.Tensor, repeats: int
-) -> dict[str, float]:
+) -> dict[str, Milliseconds]:
     """Time two threads in turn with pydensecrf and ``torch.mm``, then one thread."""
     contenders = {"mm": square_product, "two": ours}
     if peers.has("pydensecrf"):
@@ -70,7 +78,7 @@ def _beside_pydensecrf(
         return time | in_turn({"one": ours}, repeats)
 
 
-def _against(name: str, detail: str, time: dict[str, float]) -> list[str]:
+def _against(name: str, detail: str, time: dict[str, Milliseconds]) -> list[str]:
     peer = time.get("peer")
     return [
         name,
@@ -78,7 +86,7 @@ def _against(name: str, detail: str, time: dict[str, float]) -> list[str]:
         ms(peer) if peer else "not installed",
         ms(time["one"]),
         ms(time["two"]),
-        f"{time['two'] / peer:.2f}" if peer else "",
+        ratio(time["two"], peer),
         f"{time['two'] / time['mm']:.1f}",
     ]
 
@@ -104,7 +112,7 @@ def building(quick: bool = False) -> None:
             lattice.neighbors(stencil="axis")
             return lattice
 
-        repeats = 3 if quick or len(points) * points.shape[1] >= 8 * 10**6 else 7
+        repeats = 3 if quick else 5 if len(points) * points.shape[1] >= 10**6 else 15
         time = _beside_pydensecrf(build, feature, repeats)
         rows.append(_against(name, f"{pg.Lattice.build(feature).num_vertices:,}", time))
     columns = ["points", "vertices", "pydensecrf ms", "1 thread", "2 threads", "÷ peer", "÷ mm"]
@@ -153,7 +161,7 @@ def convolution(quick: bool = False) -> None:
                     *(ms(time[name]) for name in ("ours", "dense", "tap by tap")),
                     peer if count == 1 else "",
                     ms(time["both"]),
-                    f"{time['dense'] / time['ours']:.2f}",
+                    ratio(time["dense"], time["ours"]),
                     f"{time['both'] / time['ours']:.2f}",
                 ]
             )
@@ -212,7 +220,7 @@ def paper_table(quick: bool = False) -> None:
                 str(taps),
                 f"{pg.Lattice.build(feature).num_vertices:,}",
                 *(ms(time[name]) for name in ("plain", "one", "two")),
-                f"{time['two'] / time['plain']:.2f}",
+                ratio(time["two"], time["plain"]),
             ]
         )
     columns = ["d", "taps", "vertices", "plain torch ms", "1 thread", "2 threads", "÷ plain"]

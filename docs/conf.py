@@ -1,5 +1,6 @@
 """Configuration of the documentation site; `make docs` builds it."""
 
+import os
 import sys
 import warnings
 from importlib.util import find_spec
@@ -26,16 +27,21 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "api_pages",
+    "gallery",
     "results",
 ]
 exclude_patterns = ["_build", "_extensions", "inventories", "figures", "runs"]
 nitpicky = True
 nitpick_ignore_regex = [line.split() for line in (HERE / "nitpick.txt").read_text().splitlines()]
 
+# Open3D announces its viewer in notebooks.
+os.environ["OPEN3D_DISABLE_WEB_VISUALIZER"] = "true"
+
 # Markdown and notebooks. Tutorials run at every build: a cache would hide a changed library.
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "force"
+nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True

@@ -17,6 +17,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import MLP, EdgeConv, global_max_pool, global_mean_pool
 from torch_geometric.transforms import BaseTransform, Compose
 
+from permutogeo.benchmarks.record import command_line
 from permutogeo.train import Metric, Trainer
 from permutogeo.transforms import RandomSubsample
 
@@ -47,19 +48,6 @@ class EdgeNet(torch.nn.Module):
         if self.task == "point":
             return self.predict(torch.cat([x, whole[batch]], 1))
         return self.predict(torch.cat([global_mean_pool(mixed, batch), whole], 1))
-
-
-class RandomStretch(BaseTransform):
-    """Random rotation about the y axis by up to 15 degrees, and random scaling of each axis."""
-
-    def forward(self, data):
-        angle, stretch = torch.empty(1).uniform_(-0.26, 0.26), torch.empty(3).uniform_(0.8, 1.25)
-        cos, sin, zero, one = angle.cos(), angle.sin(), torch.zeros(1), torch.ones(1)
-        turn = torch.cat([cos, zero, sin, zero, one, zero, -sin, zero, cos]).view(3, 3)
-        data.pos = data.pos @ turn * stretch
-        if "normal" in data:
-            data.normal = torch.nn.functional.normalize(data.normal @ turn / stretch)
-        return data
 
 
 def geometry_of(data):
@@ -120,7 +108,7 @@ def train(name, task, contender, args, epochs):
     return {"parameters": parameters, "epochs": epochs, "runs": runs}
 
 
-def time_in_turns(task, contenders, args, rounds=5, steps=4):
+def time_in_turns(task, contenders, args):
     """Return CPU time and wall time of an epoch, from a few steps of each contender in turn.
 
     Interleaving them makes the ratio independent of other load on the machine.
@@ -128,9 +116,9 @@ def time_in_turns(task, contenders, args, rounds=5, steps=4):
     trainers = {name: task.trainer(each, 0, 1) for name, each in contenders.items()}
     loaders = {name: task.loaders(each, args)[0] for name, each in contenders.items()}
     spent = {name: [] for name in contenders}
-    for _ in range(rounds):
+    for _ in range(args.rounds):
         for name, loader in loaders.items():
-            few = loader.dataset[: steps * args.batch_size]
+            few = loader.dataset[: args.steps * args.batch_size]
             few = DataLoader(few, args.batch_size, drop_last=True)
             start = time.process_time(), time.perf_counter()
             trainers[name].fit(few)
@@ -181,6 +169,8 @@ def arguments(text, epochs, batch_size):
     parser.add_argument("--epochs", type=int, default=epochs)
     parser.add_argument("--points", type=int, default=512)
     parser.add_argument("--batch-size", type=int, default=batch_size)
+    parser.add_argument("--rounds", type=int, default=5, help="of timing the contenders in turn")
+    parser.add_argument("--steps", type=int, default=4, help="of each in a round")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", help="train only this contender")
     parser.add_argument("--validate", action="store_true", help="report on a validation split")
@@ -188,6 +178,7 @@ def arguments(text, epochs, batch_size):
     args = parser.parse_args()
     if args.quick:
         args.epochs, args.points, args.batch_size, args.seeds = 1, 64, 4, [0]
+        args.rounds, args.steps = 3, 1
     return args
 
 
@@ -208,7 +199,7 @@ def report(results, figures, args):
     print_table("Equal CPU time", results["equal_time"], figures)
     settings = {key: str(value) for key, value in vars(args).items()}
     record = {
-        "command": " ".join(["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "command": command_line(),
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

@@ -17,9 +17,10 @@ import torch
 from _tasks import TASKS
 from compare_models import LatticeModel, as_input, train
 
+from permutogeo.benchmarks.record import write_table
 from permutogeo.models import LatticeUNet
 
-DENSITIES = (0.7, 1.5, 3.0, 6.0, 15.0, 50.0)
+DENSITIES = (0.7, 1.5, 3.0, 6.0, 15.0)
 
 
 def run(task, density, args):
@@ -40,7 +41,7 @@ def draw(results, path, label):
     columns = ("points_per_vertex", "score", "seconds_per_step")
     density, score, step = ([each[key] for each in results] for key in columns)
     axes.semilogx(density, score, marker="o", label=label)
-    axes.axvspan(2, 4, color="0.9", zorder=0, label="two to four points")
+    axes.axvline(3, color="0.7", zorder=0, label="default of suggest_scale")
     axes.set(xlabel="points per vertex", ylabel=label)
     cost = axes.twinx()
     cost.semilogx(density, step, marker=".", linestyle="--", color="tab:red", label="cost")
@@ -53,8 +54,8 @@ def draw(results, path, label):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--task", choices=list(TASKS), default="streets")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of training at each scale")
+    parser.add_argument("--task", choices=list(TASKS), default="rooms")
+    parser.add_argument("--seconds", type=float, default=6.0, help="of training at each scale")
     parser.add_argument("--output", type=Path, default=Path("runs/choose_scale"))
     parser.add_argument("--quick", action="store_true", help="few points, two steps")
     args = parser.parse_args()
@@ -70,8 +71,13 @@ def main():
         results.append(json.loads(path.read_text()))
         score, step = results[-1]["score"], results[-1]["seconds_per_step"]
         print(f"{density:6.1f} points per vertex: {task.metric} {score:.3f}, {step:.3f} s/step")
-    record = {"task": args.task, "seconds": args.seconds, "metric": task.metric, "runs": results}
-    (args.output / f"{args.task}.json").write_text(json.dumps(record, indent=2) + "\n")
+    title = f"{args.task}: LatticeUNet at several scales after {args.seconds:g} s of one core"
+    columns = ["points per vertex", f"{task.metric}, validation", "s/step"]
+    rows = [
+        [f"{r['points_per_vertex']:g}", f"{r['score']:.3f}", f"{r['seconds_per_step']:.3f}"]
+        for r in results
+    ]
+    write_table(args.output / f"{args.task}.json", title, columns, rows)
     draw(results, args.output / f"{args.task}.png", f"{task.metric}, validation")
 
 

@@ -5,7 +5,7 @@
 Replaces 40 % of the labels of the faces of 30 meshes, and of the points of 114 point clouds, by
 random parts of the same shape, and cleans them with a CRF over position and normal (a face is
 represented by its centroid). The kernel is chosen on other shapes. Expect 98 % correct labels,
-from 66 % and 72 % (docs/results.md).
+from 66 % and 72 % (docs/benchmarks.md).
 """
 
 import argparse

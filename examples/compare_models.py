@@ -6,9 +6,10 @@
 ``modelnet10`` classifies clouds, ``meshes`` labels the vertices of meshes, ``streets`` and
 ``rooms`` the points of generated scans. Every contender has about the same number of parameters
 and trains for the same seconds of one core. Lattices are built in these seconds; the graphs of the
-baselines are computed before them. Scores on the way are of the validation part, the last one of
-the test part, which is used once. A run is written when it is done, and a repeated command goes on
-with those that are missing. Prints a table and draws ``TASK.png``, the score over the seconds.
+baselines are computed before them. Scores on the way are of the validation part; the test part is
+scored once, at the end of a run. A run is written when it is done, and a repeated command goes on
+with those that are missing. Prints a table, writes it to ``TASK.json`` and draws the score over the
+seconds to ``TASK.png``.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from _tasks import TASKS
 from torch.nn import functional
 from torch_geometric.data import Batch
 
+from permutogeo.benchmarks.record import write_table
 from permutogeo.models import BilateralTransformer, LatticeNet, LatticeUNet, SplatNet
 
 LATTICE = {
@@ -44,6 +46,7 @@ ORDER = [
     *("BilateralTransformer", "LatticeNet", "GCN", "GAT", "SplatNet"),
 ]
 RATE, WARMUP = 0.003, 0.05
+DEFAULT_SECONDS, DEFAULT_SEEDS = 10.0, [0, 1, 2]
 # Parts of the time after which the validation part is scored.
 MARKS = (0.2, 0.5)
 FIGURES = ("seconds_per_step", "seconds_per_epoch", "peak_megabytes")
@@ -212,25 +215,39 @@ class Arena:
 
 
 def summarize(arena, args):
-    """Print the table of a task, draw its curves and return the record."""
-    task_name, task, runs = arena.name, arena.task, arena.runs()
-    by_name = {name: [r for r in runs if r["name"] == name] for name in ORDER}
-    by_name = {name: found for name, found in by_name.items() if found}
-    print(f"\n{task_name}, {args.seconds:g} s of one core")
-    print(f"{'':22}{task.metric:>14}  seeds  parameters  s/step  s/epoch  peak MB")
-    ranked = sorted(by_name, key=lambda n: -statistics.mean(r["test"] for r in by_name[n]))
+    """Print and write the table of a task, and draw its curves."""
+    runs = {name: [r for r in arena.runs() if r["name"] == name] for name in ORDER}
+    runs = {name: found for name, found in runs.items() if found}
+    ranked = sorted(runs, key=lambda name: -statistics.mean(r["test"] for r in runs[name]))
+    columns = ["", arena.task.metric, "seeds", "parameters"]
+    columns += ["steps", "s/step", "s/epoch", "peak MB"]
+    rows = []
     for name in ranked:
-        found = by_name[name]
-        tests = [r["test"] for r in found]
-        spread = statistics.stdev(tests) if len(tests) > 1 else 0.0
-        middle = {key: statistics.median(r[key] for r in found) for key in FIGURES}
-        figures = "{seconds_per_step:8.3f}{seconds_per_epoch:9.1f}{peak_megabytes:9.0f}"
-        print(
-            f"{name:22}{statistics.mean(tests):8.3f} ±{spread:.3f}{len(tests):7}"
-            f"{found[0]['parameters']:12,}{figures.format(**middle)}"
-        )
-    draw(by_name, args.output / f"{task_name}.png", f"{task.metric}, validation", task_name)
-    return {"task": task_name, "metric": task.metric, "runs": runs}
+        tests = [r["test"] for r in runs[name]]
+        score = f"{statistics.mean(tests):.3f}"
+        if len(tests) > 1:
+            score += f" ± {statistics.stdev(tests):.3f}"
+        step, epoch, peak = (statistics.median(r[key] for r in runs[name]) for key in FIGURES)
+        size = f"{runs[name][0]['parameters']:,}"
+        steps = statistics.median(r["curve"][-1][0] / r["seconds_per_step"] for r in runs[name])
+        cells = [score, str(len(tests)), size, f"{steps:.0f}"]
+        cells += [f"{step:.3f}", f"{epoch:.1f}", f"{peak:.0f}"]
+        rows.append([name, *cells])
+    title = f"{arena.name}: test {arena.task.metric} after {args.seconds:g} s of one core"
+    print(f"\n{title}")
+    for row in [columns, *rows]:
+        print(f"{row[0]:22}" + "".join(f"{cell:>16}" for cell in row[1:]))
+    data = "PERMUTOGEO_DATA=/path/to/data " if arena.name in ("modelnet10", "meshes") else ""
+    command = f"{data}python examples/compare_models.py --task {arena.name}"
+    if args.seconds != DEFAULT_SECONDS:
+        command += f" --seconds {args.seconds:g}"
+    if args.seeds != DEFAULT_SEEDS:
+        command += f" --seeds {' '.join(map(str, args.seeds))}"
+    if args.only is not None:
+        command += f" --only {' '.join(args.only)}"
+    write_table(args.output / f"{arena.name}.json", title, columns, rows, command)
+    label = f"{arena.task.metric}, validation"
+    draw(runs, args.output / f"{arena.name}.png", label, arena.name)
 
 
 def draw(by_name, path, label, title):
@@ -255,8 +272,10 @@ def draw(by_name, path, label, title):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--task", nargs="+", choices=list(TASKS), default=["streets"])
-    parser.add_argument("--seconds", type=float, default=10.0, help="of training of each run")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument(
+        "--seconds", type=float, default=DEFAULT_SECONDS, help="of training of each run"
+    )
+    parser.add_argument("--seeds", type=int, nargs="+", default=DEFAULT_SEEDS)
     parser.add_argument("--parameters", type=int, default=100_000, help="of each contender, about")
     parser.add_argument("--only", nargs="+", help="names of contenders")
     parser.add_argument("--output", type=Path, default=Path("runs/compare_models"))
@@ -273,12 +292,8 @@ def main():
     names = [name for name in ORDER if args.only is None or name in args.only]
     for seed, name, arena in product(args.seeds, names, arenas):
         arena.compete(name, seed, args)
-    records = [summarize(arena, args) for arena in arenas]
-    settings = {key: str(value) for key, value in vars(args).items()}
-    command = " ".join(["python", f"examples/{Path(sys.argv[0]).name}", *sys.argv[1:]])
-    record = {"command": command, "torch": torch.__version__, "settings": settings}
-    record["tasks"] = records
-    (args.output / "results.json").write_text(json.dumps(record, indent=2) + "\n")
+    for arena in arenas:
+        summarize(arena, args)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,11 @@ import math
 import time
 from pathlib import Path
 
-import torch
 from scipy import ndimage
 from torch.nn import functional
 
 from permutogeo.datasets import NYUDepth
-from permutogeo.image import bilateral_refine, joint_bilateral_upsample
+from permutogeo.image import bilateral_solver_upsample, joint_bilateral_upsample
 from permutogeo.train import grid_search
 from permutogeo.viz import image_panels
 
@@ -65,15 +64,6 @@ def correct(large, small, steps=2):
     return large
 
 
-def solve(small, photo, sigma_pos=4.0, sigma_color=0.1, lam=1.0):
-    """Refine the bicubic interpolation; its confidence falls away from the centers of blocks."""
-    offset = torch.arange(FACTOR) - (FACTOR - 1) / 2
-    bump = torch.exp(-(offset[:, None] ** 2 + offset**2) / (2 * (FACTOR / 4) ** 2))
-    confidence = bump.repeat(*small.shape[1:])
-    large = interpolate(small, photo.shape[1:])
-    return bilateral_refine(large, photo, confidence, sigma_pos, sigma_color, lam)
-
-
 METHODS = {
     "bicubic": lambda small, photo, best: interpolate(small, photo.shape[1:]),
     "bicubic, corrected": lambda small, photo, best: correct(
@@ -83,8 +73,10 @@ METHODS = {
     "joint bilateral, corrected": lambda small, photo, best: correct(
         joint_bilateral_upsample(small, photo), small
     ),
-    "solver": lambda small, photo, best: solve(small, photo, **best),
-    "solver, corrected": lambda small, photo, best: correct(solve(small, photo, **best), small),
+    "solver": lambda small, photo, best: bilateral_solver_upsample(
+        small, photo, **best, corrections=0
+    ),
+    "solver, corrected": lambda small, photo, best: bilateral_solver_upsample(small, photo, **best),
 }
 
 
@@ -117,7 +109,7 @@ def main():
 
     def error(**settings):
         return sum(
-            rmse(correct(solve(small, photo, **settings), small), depth, known)
+            rmse(bilateral_solver_upsample(small, photo, **settings), depth, known)
             for small, photo, depth, known in train
         ) / len(train)
 

@@ -9,6 +9,9 @@ import warp as wp
 from permutogeo.kernels import simplex, table
 from permutogeo.kernels.module import kernel, named
 
+# Points whose corners are embedded before they are inserted, so that the slots are in the cache.
+CHUNK = 16
+
 
 @cache
 def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
@@ -19,7 +22,9 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
     Code, first_slot, next_slot = hashing.Code, hashing.first_slot, hashing.next_slot
     elevate, split, barycentric = point.elevate, point.split, point.barycentric
     axis_label = point.axis_label
+    prefetch_slot, prefetch_code = hashing.prefetch_slot, hashing.prefetch_code
     corners = dim + 1
+    chunk = CHUNK
 
     @wp.func
     def encode(
@@ -37,6 +42,28 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
             code += graph[i] * stride[dim]
         return code
 
+    @wp.func
+    def enter(
+        corner: Code,
+        t: int,
+        n: int,
+        shift: int,
+        slots: wp.array2d(dtype=wp.int32),
+        code: wp.array2d(dtype=Code),
+    ):
+        """Index of a code in the list of table ``t``, which is ``n`` if it is entered."""
+        mask = slots.shape[1] - 1
+        slot = first_slot(corner, shift)
+        index = slots[t, slot]
+        while index >= 0 and not (code[t, index] == corner):
+            slot = next_slot(slot, mask)
+            index = slots[t, slot]
+        if index < 0:
+            slots[t, slot] = n
+            code[t, n] = corner
+            index = n
+        return index
+
     @kernel(module)
     def insert(
         start: int,
@@ -51,9 +78,10 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         shift: int,
         limit: int,
         slots: wp.array2d(dtype=wp.int32),  # [tables, capacity], in and out
-        code: wp.array2d(dtype=Code),  # [tables, limit + corners], in and out
+        code: wp.array2d(dtype=Code),  # [tables, limit + CHUNK x corners], in and out
         count: wp.array1d(dtype=wp.int32),  # [tables], in and out
         progress: wp.array1d(dtype=wp.int64),  # [tables], in and out: next point
+        wanted: wp.array2d(dtype=Code),  # [tables, CHUNK x corners], not used
         weight: wp.array1d(dtype=Weight),  # [N], out
         vertex: wp.array1d(dtype=Vertex),  # [N], out: index in the table's own list
     ):
@@ -64,7 +92,6 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
         the caller to grow it.
         """
         t = wp.tid() + start
-        mask = slots.shape[1] - 1
         n = count[t]
         i = int(progress[t])
         last = int(end[t])
@@ -74,15 +101,8 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
             corner = encode(floor, low, stride, graph, i)
             row = Vertex()
             for k in range(corners):
-                slot = first_slot(corner, shift)
-                index = slots[t, slot]
-                while index >= 0 and not (code[t, index] == corner):
-                    slot = next_slot(slot, mask)
-                    index = slots[t, slot]
-                if index < 0:
-                    slots[t, slot] = n
-                    code[t, n] = corner
-                    index = n
+                index = enter(corner, t, n, shift, slots, code)
+                if index == n:
                     n += 1
                 row[k] = index
                 if k < dim:
@@ -90,6 +110,61 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
             vertex[i] = row
             i += 1
         progress[t] = wp.int64(i)
+        count[t] = n
+
+    @kernel(module)
+    def insert_chunks(
+        start: int,
+        feature: wp.array1d(dtype=Feature),  # [N]
+        graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
+        scale: Real,
+        subdiagonal: Real,
+        low: Real,
+        stride: wp.array1d(dtype=Code),  # [dim + 1]
+        step: wp.array1d(dtype=Code),  # [dim], by axis label
+        end: wp.array1d(dtype=wp.int64),  # [tables]
+        shift: int,
+        limit: int,
+        slots: wp.array2d(dtype=wp.int32),  # [tables, capacity], in and out
+        code: wp.array2d(dtype=Code),  # [tables, limit + CHUNK x corners], in and out
+        count: wp.array1d(dtype=wp.int32),  # [tables], in and out
+        progress: wp.array1d(dtype=wp.int64),  # [tables], in and out: next point
+        wanted: wp.array2d(dtype=Code),  # [tables, CHUNK x corners], workspace
+        weight: wp.array1d(dtype=Weight),  # [N], out
+        vertex: wp.array1d(dtype=Vertex),  # [N], out: index in the table's own list
+    ):
+        """The same for tables that do not fit the cache: slots and codes of a few points are
+        prefetched before they are read."""
+        t = wp.tid() + start
+        n = count[t]
+        first = int(progress[t])
+        last = int(end[t])
+        while first < last and n <= limit:
+            points = wp.min(chunk, last - first)
+            for p in range(points):
+                i = first + p
+                floor, order = split(elevate(feature[i], scale, subdiagonal))
+                weight[i] = barycentric(order)
+                corner = encode(floor, low, stride, graph, i)
+                for k in range(corners):
+                    wanted[t, p * corners + k] = corner
+                    prefetch_slot(slots, t, first_slot(corner, shift))
+                    if k < dim:
+                        corner += step[axis_label(order[k])]
+            for c in range(points * corners):
+                index = slots[t, first_slot(wanted[t, c], shift)]
+                prefetch_code(code, t, wp.max(index, 0))
+            for p in range(points):
+                row = Vertex()
+                for k in range(corners):
+                    corner = wanted[t, p * corners + k]
+                    index = enter(corner, t, n, shift, slots, code)
+                    if index == n:
+                        n += 1
+                    row[k] = index
+                vertex[first + p] = row
+            first += points
+        progress[t] = wp.int64(first)
         count[t] = n
 
     @kernel(module)
@@ -164,4 +239,11 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
                 row[k] = -1
         vertex[i] = row
 
-    return SimpleNamespace(module=module, Real=Real, insert=insert, codes=codes, locate=locate)
+    return SimpleNamespace(
+        module=module,
+        Real=Real,
+        insert=insert,
+        insert_chunks=insert_chunks,
+        codes=codes,
+        locate=locate,
+    )

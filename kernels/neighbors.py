@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from permutogeo.kernels import table
-from permutogeo.kernels.module import kernel, named
+from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
 
 # Vertices per thread, after one binary search.
 BLOCK = 256
@@ -18,6 +18,7 @@ def make(words: int) -> SimpleNamespace:
     codes = table.functions(words)
     Code, less, lower_bound = codes.Code, codes.less, codes.lower_bound
     block = BLOCK
+    not_negative = NOT_NEGATIVE
 
     @kernel(module)
     def merge(
@@ -30,22 +31,30 @@ def make(words: int) -> SimpleNamespace:
         """Find the vertex at ``code + offset``, and enter the opposite neighbor too. A thread owns
         a block of vertices and one offset.
 
-        Adding the offset keeps the codes ascending, so two pointers find every match. A target is
-        matched once, so that its opposite entry has one writer.
+        Adding the offset keeps the codes ascending, so two pointers find every match. Each step
+        moves one pointer or both and writes what it knows so far, without branches, which no
+        processor predicts. The targets of different blocks are disjoint.
         """
         b, h = wp.tid()
-        first = (b + start) * block
+        v = (b + start) * block
         count = code.shape[0]
+        last = wp.min(v + block, count)
         shift = offset[h]
         there = column[h, 0]
         back = column[h, 1]
-        j = lower_bound(code, code[first] + shift)
-        for v in range(first, first + wp.min(block, count - first)):
-            wanted = code[v] + shift
-            while j < count and less(code[j], wanted):
-                j += 1
-            if j < count and code[j] == wanted:
-                out[v, there] = j
-                out[j, back] = v
+        j = lower_bound(code, code[v] + shift)
+        end = count
+        if last < count:
+            end = lower_bound(code, code[last] + shift)
+        while v < last and j < end:
+            wanted = code[v & not_negative] + shift
+            found = code[j & not_negative]
+            below = int(less(found, wanted))
+            above = int(less(wanted, found))
+            absent = -(below | above)
+            out[v & not_negative, there] = j | absent
+            out[j & not_negative, back] = v | absent
+            v += 1 - below
+            j += 1 - above
 
     return SimpleNamespace(module=module, Code=Code, merge=merge)

@@ -12,6 +12,14 @@ import warp as wp
 
 from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
 
+# Entries between a prefetch and its use.
+_AHEAD = 32
+_PREFETCH = """
+#ifndef __CUDA_ARCH__
+    __builtin_prefetch(rows.data + ((size_t)row * rows.shape.dims[1] + column));
+#endif
+"""
+
 
 @cache
 def functions(words: int) -> SimpleNamespace:
@@ -29,6 +37,12 @@ def functions(words: int) -> SimpleNamespace:
             h = (h * golden) ^ wp.uint64(code[w])
             h = h ^ (h >> fold)
         return int((h * golden) >> wp.uint64(shift)) & not_negative
+
+    @wp.func_native(_PREFETCH)
+    def prefetch_slot(rows: wp.array2d(dtype=wp.int32), row: int, column: int): ...
+
+    @wp.func_native(_PREFETCH)
+    def prefetch_code(rows: wp.array2d(dtype=Code), row: int, column: int): ...
 
     @wp.func
     def next_slot(slot: int, mask: int):
@@ -59,7 +73,13 @@ def functions(words: int) -> SimpleNamespace:
         return low
 
     return SimpleNamespace(
-        Code=Code, first_slot=first_slot, next_slot=next_slot, less=less, lower_bound=lower_bound
+        Code=Code,
+        first_slot=first_slot,
+        next_slot=next_slot,
+        prefetch_slot=prefetch_slot,
+        prefetch_code=prefetch_code,
+        less=less,
+        lower_bound=lower_bound,
     )
 
 
@@ -69,6 +89,7 @@ def make(words: int) -> SimpleNamespace:
     hashing = functions(words)
     not_negative = NOT_NEGATIVE
     Code, first_slot, next_slot = hashing.Code, hashing.first_slot, hashing.next_slot
+    prefetch_slot, distance = hashing.prefetch_slot, _AHEAD
 
     @kernel(module)
     def insert(
@@ -82,6 +103,8 @@ def make(words: int) -> SimpleNamespace:
         t = wp.tid() + start
         mask = slots.shape[1] - 1
         for i in range(count[t]):
+            ahead = wp.min(i + distance, count[t] - 1)
+            prefetch_slot(slots, t, first_slot(code[t, ahead], shift))
             slot = first_slot(code[t, i], shift)
             while slots[t, slot] >= 0:
                 slot = next_slot(slot, mask)
@@ -102,6 +125,8 @@ def make(words: int) -> SimpleNamespace:
         t = wp.tid() + start
         mask = slots.shape[1] - 1
         for r in range(sorted_code.shape[0]):
+            ahead = wp.min(r + distance, sorted_code.shape[0] - 1)
+            prefetch_slot(slots, t, first_slot(sorted_code[ahead], shift))
             wanted = sorted_code[r]
             slot = first_slot(wanted, shift)
             i = slots[t, slot]
@@ -111,6 +136,8 @@ def make(words: int) -> SimpleNamespace:
             if i >= 0:
                 number[t, i] = r
         for c in range(edge[t], edge[t + 1]):
+            ahead = wp.min(c + distance, edge[t + 1] - 1)
+            prefetch_slot(number, t, vertex[ahead] & not_negative)
             vertex[c] = number[t, vertex[c] & not_negative]
 
     @kernel(module)

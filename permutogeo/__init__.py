@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         train,
         transforms,
         viz,
+        weights,
     )
     from permutogeo.lattice import Incidence, Lattice, ScaleWarning, suggest_scale
     from permutogeo.lattice.warmup import warmup
@@ -67,6 +68,7 @@ _MODULES = (
     "train",
     "transforms",
     "viz",
+    "weights",
 )
 
 __all__ = [
@@ -95,6 +97,7 @@ __all__ = [
     "transforms",
     "viz",
     "warmup",
+    "weights",
 ]
 
 

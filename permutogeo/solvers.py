@@ -10,6 +10,7 @@ from permutogeo.checks import (
     check_integer,
     check_labels,
     check_matrix,
+    check_not_vmapped,
     check_scalar,
 )
 from permutogeo.functional import fill_unreached
@@ -82,6 +83,7 @@ def bilateral_solve(
     check_scalar(None, "tolerance", tolerance, below=1.0)
     check_integer(None, "max_iterations", max_iterations)
     lam = check_scalar(None, "lam", lam)
+    check_not_vmapped(None, target)
     lattice, at = resolve_lattice(feature, batch, lattice)
     check_matrix(None, "target", target, device=lattice.device, rows=lattice.num_points)
     dtype = working_dtype(target)

@@ -1,5 +1,6 @@
 """Documents: paths exist, walks go one way, result files follow their schema and are shown."""
 
+import importlib.util
 import json
 import re
 from itertools import groupby
@@ -10,8 +11,12 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 RUNS = DOCS / "runs"
+EXAMPLES = [*(ROOT / "examples").rglob("*.py")]
+# Pages of the gallery are written when the site is built.
 PAGES = sorted(
-    [*ROOT.glob("*.md"), *(page for page in DOCS.rglob("*.md") if "_build" not in page.parts)]
+    page
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+    if not {"_build", "gallery"} & {*page.relative_to(ROOT).parts}
 )
 FILE = re.compile(r"`((?:permutogeo|kernels|datasets|examples|benchmarks|tests)/[\w/]+\.py)`")
 
@@ -80,3 +85,33 @@ def test_pages_show_all_result_files_and_pictures():
         assert re.search(rf"\{{result\}} {path.stem}\b", text), f"no page shows {path.name}"
     for path in RUNS.glob("*.png"):
         assert f"runs/{path.name}" in text, f"no page shows {path.name}"
+
+
+def test_runs_hold_nothing_else():
+    assert {path.suffix for path in RUNS.iterdir()} <= {".json", ".png", ".md"}
+
+
+def test_messages_of_the_troubleshooting_page_exist():
+    files = [
+        path for folder in ("permutogeo", "datasets") for path in (ROOT / folder).rglob("*.py")
+    ]
+    # Messages are split over lines and filled in: compare without quotes and line breaks.
+    source = re.sub(r"[\"\s]|f(?=\")", "", "\n".join(path.read_text() for path in files))
+    rows = re.findall(r"^\| `(.*?)`", (DOCS / "guides" / "troubleshooting.md").read_text(), re.M)
+    assert len(rows) > 30
+    for row in rows:
+        if row.startswith("permutogeo "):
+            continue  # a command
+        for part in re.split(r"…|\(got", row):
+            assert re.sub(r"[\"\s]", "", part) in source, f"no error says: {part}"
+
+
+def test_every_example_has_a_picture():
+    spec = importlib.util.spec_from_file_location("gallery", DOCS / "_extensions" / "gallery.py")
+    gallery = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(gallery)
+    for pattern in gallery.SECTIONS.values():
+        for path in gallery.examples(pattern):
+            assert "```" in gallery.page(path) and gallery.picture(path.stem)
+    unused = {path.stem for path in (DOCS / "gallery" / "pictures").iterdir()}
+    assert unused <= {path.stem for path in EXAMPLES}

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 import permutogeo
 from permutogeo import datasets
@@ -34,11 +35,11 @@ def test_the_public_modules_have_examples():
     assert {f"permutogeo.{name}" for name in names} <= set(MODULES)
 
 
-def run_blocks(page):
+def run_blocks(page, least=3):
     """Run the Python code of a page as it stands, from top to bottom; return its names."""
     text = (Path(__file__).parent.parent / page).read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) >= 3
+    assert len(blocks) >= least
     names: dict = {}
     for block in blocks:
         exec(block, names)
@@ -49,6 +50,19 @@ def test_readme():
     names = run_blocks("README.md")
     assert names["y"].shape == (10_000, 16)
     assert names["smooth"].shape == names["image"].shape
+
+
+PAGES = ("start/concepts", "guides/bandwidths", "guides/compile", "guides/sharing")
+
+
+@pytest.mark.parametrize("page", [*PAGES, "guides/reproducibility"])
+def test_code_on_pages(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    threads = torch.get_num_threads()
+    try:
+        run_blocks(f"docs/{page}.md", least=1)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def test_page_on_models(capsys):

@@ -12,9 +12,10 @@ from scipy.spatial import cKDTree
 from torch_geometric.nn import Linear
 
 from permutogeo import Lattice
+from permutogeo.benchmarks.record import write_table
 from permutogeo.nn import BilateralConv, LatticeConv
 from permutogeo.ops.stencils import num_taps
-from permutogeo.train import Checkpoints, Confusion, Trainer, grid_search, write_csv
+from permutogeo.train import Checkpoints, Confusion, Trainer, grid_search
 from permutogeo.viz import experiment_page
 
 # Choices of --normalize.
@@ -176,7 +177,7 @@ def draw_curves(path, curves, x, y, level=None, log=False, styles=None):
 
 
 def record(args, title, tables, runs, pictures=None, curves=None):
-    """Print the tables; write them as JSON, CSV and a page to the output folder.
+    """Print the tables; write them as JSON, as files for ``docs/runs`` and as a page.
 
     Args:
         args: The parsed command line.
@@ -199,16 +200,14 @@ def record(args, title, tables, runs, pictures=None, curves=None):
         **runs,
     }
     (args.output / "results.json").write_text(json.dumps(measured, indent=2) + "\n")
-    lines = [
-        {"table": head, "name": name, **row}
-        for head, rows in tables.items()
-        for name, row in rows.items()
-    ]
-    write_csv(lines, args.output / "results.csv")
     cells = {
         head: {name: {c: text(v) for c, v in row.items()} for name, row in rows.items()}
         for head, rows in tables.items()
     }
+    for number, (head, rows) in enumerate(cells.items()):
+        columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+        lines = [[name, *(row.get(column) for column in columns)] for name, row in rows.items()]
+        write_table(args.output / f"table_{number}.json", head, ["", *columns], lines)
     experiment_page(
         args.output / "page.html", title=titled(title, args), command=command(), tables=cells,
         pictures=pictures, curves=curves, settings=settings,
@@ -241,6 +240,36 @@ class SpatialTwin(torch.nn.Module):
         grid = interpolate(x[:, 0], feature, batch, int(batch.max()) + 1, self.side)
         # Channels last, like the output of the bilateral layer: it halves the time.
         return self.rest(self.first(grid.to(memory_format=torch.channels_last)))
+
+
+class ConvNet(torch.nn.Module):
+    """A plain convolutional network with batch normalization on the interpolated input.
+
+    Args:
+        side: Side of the grid; features are positions on it.
+        hidden_channels: Channels of the first layer; pooling doubles them.
+        out_channels: Number of classes.
+        depth: Number of poolings.
+    """
+
+    def __init__(self, side, hidden_channels, out_channels, depth):
+        super().__init__()
+        self.side, width, layers = side, 1, []
+        for level in range(depth + 1):
+            after = hidden_channels * 2**level
+            conv = torch.nn.Conv2d(width, after, 3, padding=1, bias=False)
+            pool = [torch.nn.MaxPool2d(2)] if level < depth else []
+            layers += [conv, torch.nn.BatchNorm2d(after), torch.nn.ReLU(), *pool]
+            width = after
+        area = (side // 2**depth) ** 2
+        self.layers = torch.nn.Sequential(
+            *layers, torch.nn.Flatten(), torch.nn.Linear(area * width, out_channels)
+        )
+
+    def forward(self, x, feature, batch=None):
+        batch = torch.zeros(len(x), dtype=torch.long) if batch is None else batch
+        grid = bilinear(x[:, 0], feature, batch, int(batch.max()) + 1, self.side)
+        return self.layers(grid.to(memory_format=torch.channels_last))
 
 
 def _corners(feature, batch, side):

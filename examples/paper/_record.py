@@ -1,13 +1,8 @@
 """The command, settings and title that an experiment's record and page carry."""
 
-import shlex
-import sys
-from pathlib import Path
+from permutogeo.benchmarks.record import command_line as command
 
-
-def command():
-    """Return the command line as typed, from the root of the repository."""
-    return shlex.join(["python", f"examples/paper/{Path(sys.argv[0]).name}", *sys.argv[1:]])
+__all__ = ["command", "settings_of", "titled"]
 
 
 def settings_of(args):

@@ -8,7 +8,8 @@ and smoothed vertices are then filtered over four intrinsic coordinates (isomap)
 mesh by one scalar filter of 211 taps. The bandwidth of the Gaussian is searched on training
 bodies. The squared error is quadratic in the taps, so the learned filter solves the normal
 equations of all training bodies; validation chooses among three bandwidths. Expect an RMSE of
-2.07, 1.15, 1.11 and 1.10 mm (docs/results.md). ``--model procedural`` needs no data.
+2.07, 1.15, 1.11 and 1.10 mm (docs/reproduction.md). ``--model procedural`` needs no data.
+``--today`` tests Taubin smoothing and :func:`permutogeo.denoise` on the test bodies instead.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import time
 from pathlib import Path
 
 import torch
+import trimesh
 from _record import settings_of
 from torch.utils.data import DataLoader, Dataset
 from torch_geometric.data import Data
@@ -24,7 +26,7 @@ from torch_geometric.transforms import Compose
 
 from permutogeo import Lattice
 from permutogeo.datasets import Bodies
-from permutogeo.denoising import normal_angle, vertex_rmse
+from permutogeo.denoising import denoise, normal_angle, vertex_rmse
 from permutogeo.nn import BilateralConv
 from permutogeo.transforms import Displacement, IsomapFeature, NormalNoise, SmoothNormals
 from permutogeo.viz import mesh_picture
@@ -166,6 +168,20 @@ def compare(parts, args):
     return methods, {**found, "validation_learned": validation, "taps": taps}
 
 
+def taubin(body):
+    """Return the positions after Taubin smoothing."""
+    mesh = trimesh.Trimesh(body.noisy_pos.numpy(), body.face.T.numpy(), process=False)
+    return torch.from_numpy(trimesh.smoothing.filter_taubin(mesh).vertices).to(body.pos)
+
+
+TODAY = {
+    "noisy": lambda body: body.noisy_pos,
+    "normal smoothing": lambda body: body.pos,
+    "Taubin smoothing": taubin,
+    "permutogeo.denoise": lambda body: denoise(Data(pos=body.noisy_pos, face=body.face)).pos,
+}
+
+
 def report(scores):
     """Print the table beside the paper's; return the results."""
     results, before = {}, None
@@ -175,8 +191,8 @@ def report(scores):
         rmse, angle = score.mean(0).tolist()
         better = None if before is None else int((score[:, 0] < before[:, 0]).sum())
         of = "" if better is None else f"{better}/{len(score)}"
-        print(f"{name:18} {rmse:9.3f} {angle:7.3f} {of:>10}   "
-              f"{PAPER[name][0]:11.3f} {PAPER[name][1]:7.3f}")  # fmt: skip
+        paper = "{:11.3f} {:7.3f}".format(*PAPER[name]) if name in PAPER else ""
+        print(f"{name:18} {rmse:9.3f} {angle:7.3f} {of:>10}   {paper}", flush=True)
         results[name] = {"rmse_mm": rmse, "angle": angle, "better_than_above": better}
         before = score
     return results
@@ -219,6 +235,7 @@ def arguments():
     parser.add_argument("--search", type=int, default=20, help="training bodies for the bandwidth")
     parser.add_argument("--noise", type=float, default=0.2, help="in mean edge lengths")
     parser.add_argument("--iterations", type=int, default=5, help="of normal smoothing")
+    parser.add_argument("--today", action="store_true", help="test methods without training")
     parser.add_argument("--workers", type=int, default=0, help="processes that generate the bodies")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="few procedural bodies")
@@ -233,11 +250,11 @@ def main():
     args = arguments()
     start = time.perf_counter()
     try:
-        parts = {part: load(part, args) for part in PARTS}
+        parts = {part: load(part, args) for part in (("test",) if args.today else PARTS)}
     except FileNotFoundError as error:
         raise SystemExit(str(error)) from error
     print(f"{sum(map(len, parts.values()))} bodies of {parts['test'][0].num_nodes} vertices")
-    methods, found = compare(parts, args)
+    methods, found = (TODAY, {}) if args.today else compare(parts, args)
     results = report({name: score(parts["test"], move) for name, move in methods.items()})
     seconds = round(time.perf_counter() - start)
     record = {
@@ -249,7 +266,8 @@ def main():
     }
     args.output.mkdir(parents=True, exist_ok=True)
     (args.output / "results.json").write_text(json.dumps(record, indent=2))
-    draw_errors(found, args.output / "bandwidths.png")
+    if found:
+        draw_errors(found, args.output / "bandwidths.png")
     draw_bodies(parts["test"][0], methods, args.output / "bodies.png", 64 if args.quick else 600)
 
 

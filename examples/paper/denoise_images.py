@@ -7,7 +7,7 @@ learned 5 x 5 filter, by a Gaussian bilateral filter whose bandwidths are search
 part, by learned bilateral filters, and by a network of bilateral convolutions; scikit-image's and
 OpenCV's filters are added where installed. Writes a table, ``results.json``, the PSNR of each
 image, training curves, pictures and a page; resumes if interrupted. Expect 26.2, 27.1, 27.3 and
-27.4 dB for the paper's four rows (docs/results.md).
+27.4 dB for the paper's four rows (docs/reproduction.md).
 """
 
 import argparse

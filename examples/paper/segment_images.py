@@ -6,8 +6,8 @@ Starts from the logits of a network on VOC 2012, searches Gaussian kernels of a 
 part, trains free-form kernels initialized there, and tests all on the validation part. Writes a
 table, ``results.json``, training curves, a picture and a page; resumes if interrupted. Expect
 gains in mean IoU over the network of 0.2 to 0.3 points with Gaussian kernels and of 0.6 with
-learned ones (docs/results.md). ``--stride 32`` reduces the logits to that stride first, like those
-of a coarser network. ``--task materials`` uses the MINC database, ``--task scenes`` generated
+learned ones (docs/reproduction.md). ``--stride 32`` reduces the logits to that stride first, like
+those of a coarser network. ``--task materials`` uses the MINC database, ``--task scenes`` generated
 images of materials with the logits of a small network, trained first on other images.
 """
 

@@ -4,14 +4,16 @@
 
 Generates images of a tile before a background, both of random colors, and trains networks of 32,
 16 and 2 filters to segment it: bilateral filters of 63 taps over position and color, and spatial
-filters of 9 x 9 to 21 x 21. An epoch has 1,000 images. The bilateral network trains for five
-epochs, each spatial one until its validation IoU is 0.95 or for half an hour. Writes a table,
-``results.json``, curves, a picture, a page and the weights ``tiles.safetensors``; resumes if
-interrupted. Expect the bilateral network to reach 0.95 after 80 steps (docs/results.md).
+filters of 9 x 9 to 21 x 21; beyond the paper, a U-Net of about the same size without a lattice.
+An epoch has 1,000 images. The bilateral network trains for five epochs, each spatial one until its
+validation IoU is 0.95 or for half an hour. Writes a table, ``results.json``, curves, a picture, a
+page and the weights ``tiles.safetensors``; resumes if interrupted. Expect the bilateral network to
+reach 0.95 after 80 steps (docs/reproduction.md).
 """
 
 import copy
 import math
+from itertools import pairwise
 
 import torch
 from _networks import (
@@ -24,6 +26,7 @@ from _networks import (
     record,
     trainer_of,
 )
+from torch.nn import functional
 from torch.utils.data import RandomSampler
 from torch_geometric.loader import DataLoader
 
@@ -37,10 +40,10 @@ EPOCH, GOAL = 1000, 0.95
 FEATURE = BilateralFeature(pos=20.0, rgb=0.1)
 PAPER = {  # parameters, and epochs of 10,000 images that it trains for
     "BNN": ("40k", 30), "CNN 9x9": ("52k", 500), "CNN 13x13": ("", 500),
-    "CNN 17x17": ("", 500), "CNN 21x21": ("282k", 500),
+    "CNN 17x17": ("", 500), "CNN 21x21": ("282k", 500), "U-Net": ("", ""),
 }  # fmt: skip
-# Chosen by --search 2500 among TRIED; of the spatial networks, for all but 17x17.
-LR = {name: 3.0 if name == "BNN" else 0.003 for name in PAPER}
+# Chosen by --search 2500 among TRIED; of the spatial networks, for all but 17x17 and U-Net.
+LR = {name: {"BNN": 3.0, "U-Net": 0.1}.get(name, 0.003) for name in PAPER}
 TRIED = {True: [0.3, 1.0, 3.0], False: [0.001, 0.003, 0.01, 0.03]}
 
 
@@ -66,6 +69,33 @@ class SpatialNet(torch.nn.Module):
         return convolve(grid, last).permute(0, 2, 3, 1).reshape(-1, 2)
 
 
+class UNet(torch.nn.Module):
+    """Four levels of convolutions with batch normalization, with skip connections."""
+
+    def __init__(self, widths=(8, 16, 32, 48), side=64):
+        super().__init__()
+        self.side = side
+        self.down = torch.nn.ModuleList(map(unit, (3, *widths[:-1]), widths))
+        self.up = torch.nn.ModuleList(map(unit, map(sum, pairwise(widths)), widths[:-1]))
+        self.last = torch.nn.Conv2d(widths[0], 2, 1)
+
+    def forward(self, x, feature, batch=None):
+        grid, kept = x.view(-1, self.side, self.side, 3).permute(0, 3, 1, 2), []
+        for level, layer in enumerate(self.down):
+            grid = layer(functional.max_pool2d(grid, 2) if level else grid)
+            kept.append(grid)
+        grid = kept.pop()
+        for layer in reversed(self.up):
+            large = functional.interpolate(grid, scale_factor=2.0)
+            grid = layer(torch.cat([large, kept.pop()], 1))
+        return self.last(grid).permute(0, 2, 3, 1).reshape(-1, 2)
+
+
+def unit(before, after):
+    conv = torch.nn.Conv2d(before, after, 3, padding=1, bias=False)
+    return torch.nn.Sequential(conv, torch.nn.BatchNorm2d(after), torch.nn.ReLU())
+
+
 def convolve(x, layer):
     """Apply a spatial layer in the Fourier domain.
 
@@ -86,6 +116,8 @@ def make(name, args):
     if name == "BNN":
         options = {"init": "kaiming", "filler": args.filler or None}
         return BilateralNet(3, (32, 16), 2, dim=5, plain=True, **options)
+    if name == "U-Net":
+        return UNet()
     return SpatialNet(int(name.rpartition("x")[2]))
 
 
@@ -163,7 +195,7 @@ def main():
     args = parser.parse_args()
     if args.quick:
         args.epochs, args.most_epochs, args.measure, args.val, args.test = 0.024, 0.008, 8, 4, 4
-        args.batch_size, args.only = 4, ["BNN", "CNN 9x9"]
+        args.batch_size, args.only = 4, ["BNN", "CNN 9x9", "U-Net"]
     args.output.mkdir(parents=True, exist_ok=True)
     counts = {"train": 24 if args.quick else EPOCH, "val": args.val, "test": args.test}
     parts = {split: load(split, count, args) for split, count in counts.items()}

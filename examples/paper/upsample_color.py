@@ -7,7 +7,9 @@ by bicubic interpolation, by a Gaussian over position and gray value whose bandw
 on the training part, and by a learned filter of 65 taps. Filters learned at one factor are also
 tested at the others. Writes tables, ``results.json``, the PSNR of each image, training curves,
 pictures and a page; resumes if interrupted. Expect the Gaussian 7 to 9 dB above bicubic
-interpolation, and the learned filter 0.03 to 0.6 dB above the Gaussian (docs/results.md).
+interpolation, and the learned filter 0.03 to 0.6 dB above the Gaussian (docs/reproduction.md).
+``--chroma`` tests something simpler, on the same images: only the differences between color and
+gray are upsampled, by bicubic interpolation or by the bilateral filter, and gray is added.
 """
 
 import argparse
@@ -18,6 +20,7 @@ from pathlib import Path
 import torch
 from _record import command, settings_of, titled
 from _upsampling import Filters, Samples, bicubic, means, psnr
+from torch.nn import functional
 
 from permutogeo.datasets import BSDS500, VOC2012
 from permutogeo.ops import stencils
@@ -34,6 +37,7 @@ PAPER = {  # bicubic, Gauss, learned on VOC 2012 and on 200 photographs of 2 meg
              16: (19.80, 32.24, 32.75)},
 }  # fmt: skip
 LUMA = torch.tensor([0.299, 0.587, 0.114]).view(3, 1, 1)
+CAP = 58.9  # dB, of rounding to 8 bits
 METHODS = ("bicubic", "gauss", "learned")
 TITLES = {"voc": "VOC 2012", "bsds": "BSDS500"}
 
@@ -98,10 +102,28 @@ class Experiment:
     def test(self, factor):
         """Return means over the test images; write the figures of each to a CSV file."""
         samples = Samples(self.held, factor, side=64 if self.args.quick else None)
-        rows = self.filters.test(self.models(factor), (samples[i] for i in range(len(samples))))
+        rows = self.filters.test(self.models(factor), samples)
         write_csv(rows, self.output / f"test_{factor}.csv")
         better = sum(row["learned"] > row["gauss"] for row in rows) / len(rows)
         return {**means(rows), "scale": self.scales[factor], "learned_better": better}
+
+    @torch.no_grad()
+    def test_chroma(self, factor):
+        """Return the mean PSNR of upsampling only the differences to gray, which is known.
+
+        Images without color would have an infinite PSNR; all are capped at ``CAP``.
+        """
+        layer, rows = self.filters.make({"pos": 0.4 * factor, "color": 0.1}), []
+        for sample in Samples(self.held, factor, side=64 if self.args.quick else None):
+            gray = sample["guide"]
+            small = sample["small"] - functional.avg_pool2d(gray, factor)
+            found = {
+                "bicubic": bicubic(sample),
+                "bicubic, chroma": bicubic({**sample, "small": small}) + gray,
+                "bilateral, chroma": layer(small, gray) + gray,
+            }
+            rows.append({name: min(psnr(out, sample), CAP) for name, out in found.items()})
+        return means(rows)
 
     def run(self):
         """Return the rows of the table, one per factor."""
@@ -195,6 +217,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--lr", type=float, default=0.002)
     parser.add_argument("--trials", type=int, default=14, help="bandwidths to try, at most")
+    parser.add_argument("--chroma", action="store_true", help="test upsampling of chroma alone")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="the middle of a few images")
     args = parser.parse_args()
@@ -205,11 +228,16 @@ def main():
     print("PSNR in dB (paper):  bicubic          gauss            learned          bandwidths")
     for name in args.datasets:
         experiment = Experiment(name, args)
+        if args.chroma:
+            rows[name] = {factor: experiment.test_chroma(factor) for factor in args.factors}
+            print(name, rows[name], flush=True)
+            continue
         rows[name] = experiment.run()
         pictures |= experiment.draw()
     record = {"settings": settings_of(args), "seconds": time.perf_counter() - start, "rows": rows}
     (args.output / "results.json").write_text(json.dumps(record, indent=2))
-    write_page(args, record, pictures)
+    if pictures:
+        write_page(args, record, pictures)
 
 
 if __name__ == "__main__":

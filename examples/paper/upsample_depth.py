@@ -10,7 +10,7 @@ depth at an eighth of the resolution: training rooms are predicted by networks t
 on the other rooms, test rooms by the mean of these networks. Writes a table with paired tests,
 ``results.json``, the error of each image, training curves, pictures and a page; resumes if
 interrupted. Expect 0.066 m for bicubic interpolation, 0.068 m for the Gaussian and 0.065 m for the
-learned filter (docs/results.md).
+learned filter (docs/reproduction.md).
 """
 
 import argparse
@@ -129,7 +129,7 @@ class Experiment:
 
     def test(self, models):
         """Return means over the test images, and paired tests between methods."""
-        rows = self.filters.test(models, (self.held[i] for i in range(len(self.held))))
+        rows = self.filters.test(models, self.held)
         write_csv(rows, self.args.output / "test.csv")
         columns = {name: [row[name] for row in rows] for name in PAPER}
         pairs = (("bicubic", "gauss"), ("bicubic", "learned"), ("gauss", "learned"))

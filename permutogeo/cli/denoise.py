@@ -16,7 +16,7 @@ from permutogeo.cli.options import (
     check_positive,
     parse_size,
 )
-from permutogeo.cli.paths import check_weights, plan_denoising
+from permutogeo.cli.paths import LAS_SUFFIXES, check_output, check_weights, plan_denoising
 
 
 class Method(str, Enum):
@@ -170,6 +170,11 @@ def denoise(
         bytes_of_memory = parse_size("--memory", memory)
         if tile_size is not None:
             check_positive("--tile-size", tile_size)
+            for job in jobs:
+                if job.source.suffix.lower() in LAS_SUFFIXES:
+                    check_output(job.target, (".las", ".laz"))
+        if margin is not None:
+            check_positive("--margin", margin)
         if method is Method.learned:
             check_weights(weights)
         note_loading()

@@ -102,6 +102,7 @@ def filter_image(
         check_positive("--sigma-pos", sigma_pos)
         check_positive("--sigma-color", sigma_color)
         is_folder = image.is_dir()
+        cluster.check_folder(is_folder)
         if is_folder:
             jobs = plan_images(image, output, guide)
         else:

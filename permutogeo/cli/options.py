@@ -67,7 +67,15 @@ class ClusterOptions:
             from permutogeo.cluster import check_scheduler
 
             check_scheduler(scheduler)
-        return cls(scheduler, resume, parse_size("--worker-memory", worker_memory))
+        size = parse_size("--worker-memory", worker_memory)
+        if size is not None and not (scheduler or "").startswith("local"):
+            raise ValueError("Expected --worker-memory only with --scheduler local")
+        return cls(scheduler, resume, size)
+
+    def check_folder(self, is_folder: bool) -> None:
+        """Raise if options of runs over many files are given for a single one."""
+        if not is_folder and (self.scheduler is not None or self.resume):
+            raise ValueError("Expected a folder of images with --scheduler or --resume")
 
 
 def check_device(device: str) -> None:

@@ -225,9 +225,11 @@ def _label_scan(
     if data.get("normal") is not None:
         parts.append(data["normal"].double() / sigma_normal)
     feature = torch.cat(parts, 1).float().to(device)
-    found = bilateral_label_propagation(
-        label.to(device), feature, lam=lam or 0.01, hard=hard
-    ).argmax(1).cpu()  # fmt: skip
+    # Labels may be large: only those that occur take memory.
+    names, number = label.unique(return_inverse=True)
+    number = number - int(names[0] < 0)
+    out = bilateral_label_propagation(number.to(device), feature, lam=lam or 0.01, hard=hard)
+    found = names[names >= 0][out.argmax(1).cpu()]
     if output.suffix.lower() == ".npy":
         _write_indices(output, found.numpy())
     else:
@@ -238,46 +240,38 @@ def _label_scan(
 
 def _read_indices(path: Path, unlabeled: int) -> "np.ndarray":
     """Return the labels ``[H, W]`` of an image of indices or of an .npy, -1 for none."""
-    import numpy as np
-    from PIL import Image
+    from permutogeo.data.pixels import load_indices
 
-    if path.suffix.lower() == ".npy":
-        return _read_integers(path, 2)
-    with Image.open(path) as picture:
-        if picture.mode not in ("P", "L"):
-            raise ValueError(
-                f"'{path}': Expected an image of indices: 8 bits, gray or with a palette "
-                f"(got mode {picture.mode})"
-            )
-        index = np.asarray(picture).astype(np.int64)
-    return np.where(index == unlabeled, -1, index)
+    label = load_indices(path)
+    if path.suffix.lower() != ".npy":
+        label[label == unlabeled] = -1
+    return _check_labels(path, label, -1 if path.suffix.lower() == ".npy" else unlabeled)
 
 
-def _read_integers(path: Path, axes: int) -> "np.ndarray":
-    import numpy as np
-
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError):
-        raise ValueError(f"'{path}': Expected an array of numbers in the .npy format") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or array.ndim != axes:
-        raise ValueError(f"'{path}': Expected an array of integers with {axes} axes")
-    return array.astype(np.int64)
+def _check_labels(path: Path, label: "np.ndarray", none: int) -> "np.ndarray":
+    if label.min(initial=0) < -1:
+        raise ValueError(
+            f"'{path}': Expected labels of at least 0, or -1 for none (got {label.min()})"
+        )
+    if label.max(initial=-1) < 0:
+        raise ValueError(f"'{path}': Expected at least one label (got {none} for none everywhere)")
+    return label
 
 
 def _read_point_labels(path: Path, count: int, tree: Any) -> "np.ndarray":
     """Return a label for each point, -1 for none; clicks go to the nearest point."""
     import numpy as np
 
+    from permutogeo.data.files import read_file
+    from permutogeo.data.formats.xyz import read_rows
+    from permutogeo.data.pixels import load_indices
+
     if path.suffix.lower() == ".npy":
-        label = _read_integers(path, 1)
+        label = load_indices(path, axes=1)
         if len(label) != count:
             raise ValueError(f"'{path}': Expected {count} labels (got {len(label)})")
-        return label
-    try:
-        rows = np.loadtxt(path, delimiter="," if path.suffix.lower() == ".csv" else None, ndmin=2)
-    except ValueError as error:
-        raise ValueError(f"'{path}': Expected lines 'x y z label' ({error})") from None
+        return _check_labels(path, label, -1)
+    rows = read_file(path, read_rows, "lines 'x y z label'")
     whole = rows.ndim == 2 and rows.shape[1] == 4 and bool((rows[:, 3] == rows[:, 3].round()).all())
     if not whole or not np.isfinite(rows).all() or len(rows) == 0 or (rows[:, 3] < 0).any():
         raise ValueError(f"'{path}': Expected lines 'x y z label' with labels of at least 0")

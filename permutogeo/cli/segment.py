@@ -138,6 +138,7 @@ def segment(
     with report_errors():
         cluster = ClusterOptions.parse(scheduler, resume, worker_memory)
         is_folder = image.is_dir()
+        cluster.check_folder(is_folder)
         if not is_folder:
             _check_paths(image, unary, output, overlay)
         elif overlay is not None:
@@ -173,16 +174,12 @@ def _read_scores(path: Path, labels_first: bool, kind: Kind) -> "np.ndarray":
     """Return the scores ``[H, W, L]`` of an .npy file."""
     import numpy as np
 
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError):
-        raise ValueError(f"'{path}': Expected an array of numbers in the .npy format") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.ndim != 3:
-        got = (
-            f"{array.dtype} of shape {list(array.shape)}"
-            if isinstance(array, np.ndarray)
-            else "several arrays"
-        )
+    from permutogeo.data.files import read_file
+    from permutogeo.data.formats.npy import load_array
+
+    array = read_file(path, load_array, "an array of numbers in the .npy format")
+    if array.dtype.kind not in "fiu" or array.ndim != 3:
+        got = f"{array.dtype} of shape {list(array.shape)}"
         raise ValueError(f"'{path}': Expected an array of numbers [H, W, L] (got {got})")
     if kind is Kind.probabilities and array.size:
         low, high = float(array.min()), float(array.max())

@@ -1,6 +1,7 @@
-"""``permutogeo upsample``: joint bilateral upsampling of an image, or of a folder of images."""
+"""``permutogeo upsample``: an image, or a folder of images, upsampled along guides."""
 
 from dataclasses import asdict, dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,13 @@ from permutogeo.cli.options import (
 from permutogeo.cli.paths import check_image_paths, make_folders
 
 
+class UpsampleMethod(str, Enum):
+    """How to upsample."""
+
+    filter = "filter"
+    solver = "solver"
+
+
 @dataclass(frozen=True)
 class UpsampleWork:
     """Upsamples one image by its guide.
@@ -36,24 +44,29 @@ class UpsampleWork:
         sigma_pos: Bandwidth in pixels of the guide.
         sigma_color: Bandwidth in levels of 255.
         device: Device to compute on.
+        method: ``"filter"`` or ``"solver"``.
     """
 
     sigma_pos: float | None
     sigma_color: float | None
     device: str
+    method: str = "filter"
 
     def __call__(self, job: ImageJob) -> str:
-        from permutogeo.image import joint_bilateral_upsample
+        from permutogeo.image import bilateral_solver_upsample, joint_bilateral_upsample
 
         assert job.partner is not None
         small = read_image(job.source)
         large = without_alpha(job.partner, read_image(job.partner))
         check_range(small, job.target)
         check_channels(small, job.target)
-        sigmas = (self.sigma_pos, None if self.sigma_color is None else self.sigma_color / 255)
-        out: Any = compute_on(
-            self.device, lambda x, y: joint_bilateral_upsample(x, y, *sigmas), small, large
-        )
+        run: Any = joint_bilateral_upsample
+        sigmas = {} if self.sigma_pos is None else {"sigma_pos": self.sigma_pos}
+        if self.sigma_color is not None:
+            sigmas["sigma_color"] = self.sigma_color / 255
+        if self.method == "solver":
+            run = bilateral_solver_upsample
+        out: Any = compute_on(self.device, lambda x, y: run(x, y, **sigmas), small, large)
         make_folders([job.target])
         write_image(out, job.target, job.source)
         sizes = [f"{pixels.shape[1]} x {pixels.shape[0]}" for pixels in (small, out)]
@@ -91,9 +104,16 @@ def upsample(
         float | None,
         typer.Option(
             help="Bandwidth of the guide in levels of 255; by default 6, or 24 for LOW "
-            "with a single channel."
+            "with a single channel, or 25.5 for the solver."
         ),
     ] = None,
+    method: Annotated[
+        UpsampleMethod,
+        typer.Option(
+            help="filter: joint bilateral filter. solver: bilateral solver with the means of "
+            "blocks kept, the most accurate for depth."
+        ),
+    ] = UpsampleMethod.filter,
     device: Device = "cpu",
     scheduler: Scheduler = None,
     resume: Resume = False,
@@ -108,6 +128,7 @@ def upsample(
 
     \b
     permutogeo upsample depth.png --guide photo.jpg -o large.png
+    permutogeo upsample depth.png --guide photo.jpg -o large.png --method solver
     permutogeo upsample depth/ --guide photos/ -o large/ --scheduler local:4
     """
     with report_errors():
@@ -116,6 +137,7 @@ def upsample(
             if sigma is not None:
                 check_positive(name, sigma)
         is_folder = low.is_dir()
+        cluster.check_folder(is_folder)
         if is_folder:
             jobs = plan_images(low, output, guide)
         else:
@@ -123,7 +145,7 @@ def upsample(
         note_loading()
         check_device(device)
         note_compiling()
-        work = UpsampleWork(sigma_pos, sigma_color, device)
+        work = UpsampleWork(sigma_pos, sigma_color, device, method.value)
         if is_folder:
             run_images(work, jobs, output, cluster, asdict(work))
         else:

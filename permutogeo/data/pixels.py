@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +38,10 @@ def _pil_to_array(image: Any) -> Array:
     return array
 
 
-def _read_file(path: Path) -> Array:
-    if path.suffix.lower() == ".npy":
-        return load_array(path)
-    from PIL import Image, ImageOps
+@contextmanager
+def _open_picture(path: Path) -> Iterator[Any]:
+    """Open a file of one of the formats, with a bounded number of pixels."""
+    from PIL import Image
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # refused below
@@ -51,8 +53,41 @@ def _read_file(path: Path) -> Array:
             expected = f"at most {limit:,} pixels, PIL.Image.MAX_IMAGE_PIXELS"
             raise file_error(path, f"Expected {expected} (got {size})")
         image.load()
+        yield image
+
+
+def _read_file(path: Path) -> Array:
+    if path.suffix.lower() == ".npy":
+        return load_array(path)
+    from PIL import ImageOps
+
+    with _open_picture(path) as image:
         # Apply the orientation of the camera: what we write has no such tag.
         return _pil_to_array(ImageOps.exif_transpose(image))
+
+
+def _read_indices(path: Path) -> Array:
+    if path.suffix.lower() == ".npy":
+        return load_array(path)
+    with _open_picture(path) as image:
+        if image.mode not in ("P", "L"):
+            expected = "an image of indices: 8 bits, gray or with a palette"
+            raise file_error(path, f"Expected {expected} (got mode {image.mode})")
+        return np.asarray(image)
+
+
+def load_indices(path: Path, axes: int = 2) -> Array:
+    """Return the integers of a gray or palette image, or of an .npy, as int64.
+
+    Args:
+        axes: Number of axes of the array.
+    """
+    suffix_of(path, READABLE)
+    array = read_file(path, _read_indices, "an array of integers")
+    if array.dtype.kind not in "iu" or array.ndim != axes:
+        got = f"{array.dtype} of shape {list(array.shape)}"
+        raise file_error(path, f"Expected an array of integers with {axes} axes (got {got})")
+    return array.astype(np.int64)
 
 
 def _to_float(values: Tensor, origin: str) -> Tensor:

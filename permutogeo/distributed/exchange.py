@@ -49,7 +49,19 @@ class Exchange:
         Args:
             values: The rows that this rank owns, ``[num_rows, ...]``.
         """
-        return _Gather.apply(values, self)
+        return _Gather.apply(values, self, None)
+
+    def start_gather(self, values: Tensor) -> Callable[[], Tensor]:
+        """Start :meth:`gather`, and return a function that waits for its result."""
+        finish = self._start_gather(values.detach())
+        return lambda: _Gather.apply(values, self, finish)
+
+    def without_own(self) -> Exchange:
+        """Return the plan that brings the rows of other ranks only."""
+        me = self.ranks.rank
+        send = [rows[:0] if q == me else rows for q, rows in enumerate(self.send)]
+        receive = [0 if q == me else count for q, count in enumerate(self.receive)]
+        return Exchange(self.ranks, self.num_rows, send, receive)
 
     def scatter(self, rows: Tensor) -> Tensor:
         """Return the sum of the rows of all readers, ``[num_rows, ...]``, in the order of ranks."""
@@ -86,20 +98,26 @@ class Exchange:
         """Own rows that other ranks read."""
         return torch.cat([rows for q, rows in enumerate(self.send) if q != self.ranks.rank])
 
-    def _gather(self, values: Tensor) -> Tensor:
+    def _start_gather(self, values: Tensor) -> Callable[[], Tensor]:
         if self.ranks.size == 1:
-            return values.clone() if self._reads_all_own else values[self._own]
+            return lambda: values.clone() if self._reads_all_own else values[self._own]
         wait = self.ranks.start_exchange(
             values[self._away], self._send_counts, self._receive_counts
         )
-        out = values.new_empty(self.num_read, *values.shape[1:])
-        # While the rows of other ranks are on their way.
-        own = out[self.first : self.last]
-        own.copy_(values if self._reads_all_own else values[self._own])
-        received = wait()
-        out[: self.first] = received[: self.first]
-        out[self.last :] = received[self.first :]
-        return out
+
+        def finish() -> Tensor:
+            if self.first == self.last:
+                return wait()
+            out = values.new_empty(self.num_read, *values.shape[1:])
+            # While the rows of other ranks are on their way.
+            own = out[self.first : self.last]
+            own.copy_(values if self._reads_all_own else values[self._own])
+            received = wait()
+            out[: self.first] = received[: self.first]
+            out[self.last :] = received[self.first :]
+            return out
+
+        return finish
 
     def _scatter(self, rows: Tensor) -> Tensor:
         wait = self._start_return(rows)
@@ -124,13 +142,15 @@ class Exchange:
 
 class _Gather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, exchange: Exchange) -> Tensor:
+    def forward(
+        ctx: Any, values: Tensor, exchange: Exchange, finish: Callable[[], Tensor] | None
+    ) -> Tensor:
         ctx.exchange = exchange
-        return exchange._gather(values)
+        return (finish or exchange._start_gather(values))()
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return ctx.exchange.scatter(grads[0]), None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.exchange.scatter(grads[0]), None, None
 
 
 class _Scatter(torch.autograd.Function):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -17,16 +18,38 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
+class _Rim:
+    """The vertices on both sides of the border of a rank.
+
+    Args:
+        lattice: The lattice of these vertices, without points.
+        border: Those of this rank in it.
+        ghost: Those of other ranks in it.
+        row: Those of this rank among all that it owns.
+    """
+
+    lattice: Lattice
+    border: Tensor
+    ghost: Tensor
+    row: Tensor
+
+
+@dataclass(frozen=True)
 class Halo:
     """The vertices of a rank together with those that a stencil reads around them.
 
     Args:
         lattice: The lattice of these vertices, without points.
         exchange: Brings their values.
+        own: The lattice of the vertices of this rank alone.
+        border: Which of these have neighbors on other ranks, ``[M]`` bool; ``None`` if the reads
+            are not symmetric.
     """
 
     lattice: Lattice
     exchange: Exchange
+    own: Lattice
+    border: Tensor | None
 
     def apply(self, function: Callable[[Tensor], Tensor], values: Tensor) -> Tensor:
         """Apply a function of values at the vertices of :attr:`lattice` to those of this rank.
@@ -34,6 +57,39 @@ class Halo:
         Results at vertices of other ranks, which may lack neighbors here, are dropped.
         """
         return self.owned(function(self.exchange.gather(values)))
+
+    def apply_stencil(
+        self, function: Callable[[Lattice, Tensor], Tensor], values: Tensor
+    ) -> Tensor:
+        """Apply a function that is linear in the values and reads a stencil once.
+
+        It is applied to the vertices of this rank while the values of others are on their way, then
+        to those of others. Results are the sum.
+
+        Args:
+            function: Called with a lattice and values at its vertices.
+        """
+        finish = self._ghosts.start_gather(values)
+        out = function(self.own, values)
+        rim = self._rim
+        read = values.new_zeros(rim.lattice.num_vertices, values.shape[1])
+        added = function(rim.lattice, read.index_copy(0, rim.ghost, finish()))
+        return out.index_add(0, rim.row, added[rim.border])
+
+    @cached_property
+    def _ghosts(self) -> Exchange:
+        return self.exchange.without_own()
+
+    @cached_property
+    def _rim(self) -> _Rim:
+        assert self.border is not None
+        kept = torch.ones(self.lattice.num_vertices, dtype=torch.bool, device=self.border.device)
+        mine = torch.zeros_like(kept)
+        self.owned(mine)[:] = True
+        self.owned(kept)[:] = self.border
+        border = mine[kept]
+        lattice = without_points(self.own, self.lattice.code[kept])
+        return _Rim(lattice, *(each.nonzero()[:, 0] for each in (border, ~border, self.border)))
 
     def owned(self, rows: Tensor) -> Tensor:
         """Return the rows of the vertices that this rank owns."""
@@ -46,6 +102,7 @@ def find_halo(
     owned: Lattice,
     reach: int,
     needed: Callable[[Lattice, Tensor], Tensor],
+    symmetric: bool,
 ) -> Halo:
     """Find the halo of this rank, from the codes alone.
 
@@ -56,18 +113,21 @@ def find_halo(
         owned: The vertices that this rank owns, without points.
         reach: Largest step of the stencil, in the first word of a code.
         needed: Returns which vertices of a lattice the marked ones read, ``[M]`` bool.
+        symmetric: Whether vertices read those that read them, as by a stencil.
     """
     send = _candidates(ranks, owned.code[:, 0].contiguous(), reach)
     wide = Exchange.push(ranks, owned.num_vertices, send)
     code = wide.gather(owned.code)  # sorted, since ranks own ascending ranges
     mark = torch.zeros(len(code), dtype=torch.bool, device=code.device)
     mark[wide.first : wide.last] = True
-    mark = needed(without_points(owned, code), mark) | mark
+    wider = without_points(owned, code)
+    own, mark = mark, needed(wider, mark) | mark
+    border = needed(wider, mark & ~own)[own] if symmetric else None
     kept = wide.send_back(mark.to(torch.uint8))
     send = [rows[keep.bool()] for rows, keep in zip(wide.send, kept, strict=True)]
     receive = [int(part.sum()) for part in mark.split(wide.receive)]
     exchange = Exchange(ranks, owned.num_vertices, send, receive)
-    return Halo(without_points(owned, code[mark]), exchange)
+    return Halo(without_points(owned, code[mark]), exchange, owned, border)
 
 
 def without_points(like: Lattice, code: Tensor) -> Lattice:

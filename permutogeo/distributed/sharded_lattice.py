@@ -187,8 +187,8 @@ class ShardedLattice(Lattice):
         wide = self._check_values(f"convolve{options}", values)
         halo = self._stencil_halo(radius, dilation, stencil)
         dtype = torch.promote_types(values.dtype, filter_weight.dtype)
-        return halo.apply(
-            lambda rows: halo.lattice.convolve(rows, filter_weight, *options), wide
+        return halo.apply_stencil(
+            lambda lattice, rows: lattice.convolve(rows, filter_weight, *options), wide
         ).to(dtype)
 
     def has_coarsened(self, coarse: Lattice, at: Incidence) -> bool:
@@ -269,19 +269,21 @@ class ShardedLattice(Lattice):
         def find() -> Halo:
             self._check_memory(taps, radius)
             reach = stencil_reach(self.box, radius, dilation, stencil)
-            return self._find_halo(reach, stencil_needs(radius, dilation, stencil))
+            return self._find_halo(reach, stencil_needs(radius, dilation, stencil), True)
 
         return self.cached(("halo", radius, dilation, stencil), find)
 
     def _blur_halo(self, transpose: bool) -> Halo:
         def find() -> Halo:
             reach = blur_halo_reach(self.box, len(self.taps))
-            return self._find_halo(reach, blur_needs(transpose))
+            return self._find_halo(reach, blur_needs(transpose), False)
 
         return self.cached(("halo of the blur", transpose), find)
 
-    def _find_halo(self, reach: int, needs: Callable[[Lattice, Tensor], Tensor]) -> Halo:
-        return find_halo(self.ranks, without_points(self, self.code), reach, needs)
+    def _find_halo(
+        self, reach: int, needs: Callable[[Lattice, Tensor], Tensor], symmetric: bool
+    ) -> Halo:
+        return find_halo(self.ranks, without_points(self, self.code), reach, needs, symmetric)
 
     def _check_values(self, operation: str, values: Tensor) -> Tensor:
         """Check the values of all ranks, and return those of this one in the type of sums."""

@@ -7,11 +7,12 @@ float; results have the kind, layout and type of the input. Pixel centers lie at
 from permutogeo.image.bilateral import bilateral_filter
 from permutogeo.image.propagation import bilateral_refine, colorize, propagate_labels
 from permutogeo.image.segmentation import segment
-from permutogeo.image.upsampling import joint_bilateral_upsample
+from permutogeo.image.upsampling import bilateral_solver_upsample, joint_bilateral_upsample
 
 __all__ = [
     "bilateral_filter",
     "bilateral_refine",
+    "bilateral_solver_upsample",
     "colorize",
     "joint_bilateral_upsample",
     "propagate_labels",

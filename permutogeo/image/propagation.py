@@ -166,9 +166,15 @@ def propagate_labels(
         raise TypeError(f"Expected 'label' of integers (got {given.dtype})")
     rows = _to_pixels("label", given, colors).long()
     feature, batch = _points(colors, sigma_pos, _color_bandwidth(sigma_color, 50.0, image))
+    names = None
+    if num_classes is None and len(rows) and rows.min() >= -1 and rows.max() >= 0:
+        # Labels may be large: only those that occur take memory.
+        names, rows = rows.unique(return_inverse=True)
+        rows, names = rows - (names[0] < 0).long(), names[names >= 0]
     with locate_bad_pixels(image=colors):
         found = bilateral_label_propagation(rows, feature, batch, num_classes, lam, hard, balance)
-    out = found.argmax(1).view(given.shape)
+    best = found.argmax(1)
+    out = (best if names is None else names[best]).view(given.shape)
     return out.cpu().numpy() if isinstance(label, np.ndarray) else out
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
+from permutogeo.checks import check_not_vmapped
 from permutogeo.lattice.conjugate_gradient import GraphSums, SolveReport, conjugate_gradient
 from permutogeo.lattice.incidence import Incidence
 from permutogeo.lattice.lattice import Lattice
@@ -17,6 +19,8 @@ from permutogeo.lattice.lattice import Lattice
 _NORMALIZATION_STEPS = 10
 # Mass of vertices that points touch with weight 0: they follow their neighbors.
 _LEAST_MASS = 1e-6
+# Steps from the seeds after which all components are found instead: paths may be long.
+_MOST_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -58,8 +62,11 @@ class BilateralSystem:
         Args:
             right: The right-hand side, ``[M, C]``.
         """
+        check_not_vmapped(None, right)
+        inputs = (right, self.scale, self.degree, self.confidence, self.lam)
         with torch.no_grad():
-            solution, report = self._iterate(right)
+            fixed, *others = (each.detach() for each in inputs)  # also from forward-mode tangents
+            solution, report = self._replace(*others)._iterate(fixed)
         if not report.converged:
             warnings.warn(
                 f"The bilateral solver {report} (tolerance {self.tolerance:g}); raise "
@@ -67,16 +74,34 @@ class BilateralSystem:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        inputs = (right, self.scale, self.degree, self.confidence, self.lam)
-        if torch.is_grad_enabled() and any(each.requires_grad for each in inputs):
+        if _is_differentiated(inputs):
             solution = _ImplicitSolution.apply(*inputs, solution, self)
         return solution, report
 
+    def _replace(
+        self, scale: Tensor, degree: Tensor, confidence: Tensor, lam: Tensor
+    ) -> BilateralSystem:
+        return replace(self, scale=scale, degree=degree, confidence=confidence, lam=lam)
+
     def _iterate(self, right: Tensor) -> tuple[Tensor, SolveReport]:
-        """Run conjugate gradients, from the mean of the targets around each vertex."""
-        diagonal = self.degree - center_tap(self.lattice) * self.scale.square()
-        diagonal = self.lam * diagonal + self.confidence
-        inverse = torch.where(diagonal > 0, 1 / diagonal, 1.0)
+        """Run conjugate gradients, from the mean of the targets around each vertex.
+
+        They run on :math:`N^{-1} A N^{-1}`, whose products need no scaling; with the Jacobi
+        preconditioner the iterates are those of :math:`A`.
+        """
+        diagonal = ((self.lam * self.degree + self.confidence) / self.scale.square()).expand_as(
+            right
+        )
+        diagonal = diagonal.contiguous()
+        inverse = diagonal - self.lam * center_tap(self.lattice)
+        inverse = torch.where(inverse > 0, 1 / inverse, 1.0)
+        half = -0.5 * self.lam
+
+        def apply(values: Tensor) -> Tensor:
+            out = self.lattice.blur(values)
+            out.add_(self.lattice.blur(values, transpose=True)).mul_(half)
+            return out.addcmul_(diagonal, values)
+
         sums = GraphSums(self._counts())
         known = self.confidence > 0
         weight = sums.dot(self.confidence, torch.ones_like(self.confidence))
@@ -85,8 +110,11 @@ class BilateralSystem:
         start = torch.where(known, local, sums.expand(mean))
         if self.free is not None:
             inverse, start = inverse * self.free, start * self.free
-        settings = (self.tolerance, self.max_iterations)
-        return conjugate_gradient(self.apply, inverse, right, start, sums, *settings)
+        solution, report = conjugate_gradient(
+            apply, inverse, right / self.scale, start * self.scale, sums, self.tolerance,
+            self.max_iterations,
+        )  # fmt: skip
+        return solution / self.scale, report
 
     def _counts(self) -> list[int] | None:
         """Vertices of each graph, or ``None`` for one graph."""
@@ -96,24 +124,56 @@ class BilateralSystem:
         return count[count > 0].tolist()
 
 
+def _is_differentiated(inputs: tuple[Tensor, ...]) -> bool:
+    """Return whether a derivative is recorded: by autograd, ``torch.func`` or in forward mode."""
+    if torch._C._are_functorch_transforms_active():
+        if len(torch._C._functorch.get_interpreter_stack() or ()) > 1:
+            raise RuntimeError(
+                "Expected at most one transform of torch.func around the bilateral solver; for "
+                "second derivatives use torch.autograd.grad with create_graph=True"
+            )
+        return True
+    if forward_ad._current_level >= 0:
+        return True
+    return torch.is_grad_enabled() and any(each.requires_grad for each in inputs)
+
+
 class _ImplicitSolution(torch.autograd.Function):
     """The solution ``y`` of ``A y = right``, with the derivative of the implicit equation.
 
     For a gradient ``g`` of ``y``, the gradient of the right-hand side is ``v`` with ``A v = g``,
-    and that of the entries of ``A`` is ``- v y^T``.
+    and that of the entries of ``A`` is ``- v y^T``. For tangents ``dr`` and ``dA``, the tangent of
+    ``y`` is the solution of ``A dy = dr - dA y``.
     """
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        *tensors, solution, system = inputs
-        ctx.system, out = system, solution.clone()
-        ctx.save_for_backward(*tensors, out)
-        return out
+    def forward(*inputs: Any) -> Tensor:
+        return inputs[-2].clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Tensor) -> None:
+        *tensors, _, ctx.system = inputs
+        ctx.save_for_backward(*tensors, output)
+        ctx.save_for_forward(*tensors, output)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        _, scale, degree, confidence, lam, y = ctx.saved_tensors
+        system = ctx.system._replace(scale, degree, confidence, lam)
+        dr, dscale, ddegree, dconfidence, dlam = (
+            torch.zeros_like(x) if dx is None else dx
+            for dx, x in zip(tangents[:5], (y, scale, degree, confidence, lam), strict=True)
+        )
+        blurred = symmetric_blur(system.lattice, scale * y)
+        change = ddegree * y - dscale * blurred - scale * symmetric_blur(system.lattice, dscale * y)
+        change = lam * change + dlam * (degree * y - scale * blurred) + dconfidence * y
+        right = dr - change
+        return system.solve(right if system.free is None else right * system.free)[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple:
         _, scale, degree, confidence, lam, y = ctx.saved_tensors
-        system = replace(ctx.system, scale=scale, degree=degree, confidence=confidence, lam=lam)
+        system = ctx.system._replace(scale, degree, confidence, lam)
         grad = grads[0] if system.free is None else grads[0] * system.free
         v, _ = system.solve(grad)
         around_v, around_y = (symmetric_blur(system.lattice, scale * each) for each in (v, y))
@@ -172,14 +232,28 @@ def bistochastic_scale(
 def reached_vertices(lattice: Lattice, seeds: Tensor) -> Tensor:
     """Return the vertices that are connected to a seed by steps along axes, ``[M]`` bool.
 
-    Connected components by hooking and pointer jumping.
-
     Args:
         seeds: ``[M]`` bool.
     """
-    own = torch.arange(lattice.num_vertices, device=seeds.device)
-    neighbors = lattice.neighbors(len(lattice.taps) // 2, stencil="axis")
-    columns = [torch.where(column < 0, own, column) for column in neighbors[:, 1:].T]
+    neighbors = lattice.neighbors(len(lattice.taps) // 2, stencil="axis")[:, 1:]
+    reached, front = seeds.clone(), seeds.nonzero()[:, 0]
+    for _ in range(_MOST_STEPS):
+        if len(front) == 0:
+            return reached
+        near = neighbors[front]
+        near = near[near >= 0].long()
+        new = torch.zeros_like(reached).index_fill(0, near, True) & ~reached
+        reached |= new
+        front = new.nonzero()[:, 0]
+    label = _components(neighbors)
+    return torch.zeros_like(seeds).index_fill(0, label[seeds], True)[label]
+
+
+def _components(neighbors: Tensor) -> Tensor:
+    """Return the least vertex of the connected component of each vertex, by hooking and pointer
+    jumping: the number of steps grows with the logarithm of the longest path."""
+    own = torch.arange(len(neighbors), device=neighbors.device)
+    columns = [torch.where(column < 0, own, column) for column in neighbors.T]
     label = own
     while True:
         least = label
@@ -189,9 +263,8 @@ def reached_vertices(lattice: Lattice, seeds: Tensor) -> Tensor:
         hooked = torch.minimum(hooked, least)
         hooked = hooked[hooked]
         if torch.equal(hooked, label):
-            break
+            return label
         label = hooked
-    return torch.zeros_like(seeds).index_fill(0, label[seeds], True)[label]
 
 
 def solve_at_points(

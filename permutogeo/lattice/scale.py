@@ -24,8 +24,9 @@ def suggest_scale(
     """Return the factor on features for which a lattice has ``points_per_vertex``.
 
     The scale decides what a lattice network sees: with far fewer than one point per vertex no two
-    points interact, with very many all of them are averaged. Two to four points per vertex of the
-    finest lattice were the best on every task of the benchmarks, and coarser lattices are cheaper.
+    points interact, with very many all of them are averaged. Two to six points per vertex of the
+    finest lattice are a good start. Coarser lattices are cheaper: where training time is short, try
+    more points per vertex (``examples/choose_scale.py`` compares several).
 
     Args:
         data: Features ``[N, d]``; or PyG data with ``feature`` or ``pos``; or a dataset or list of

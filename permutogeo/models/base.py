@@ -81,8 +81,11 @@ class PointModel(Pretrained):
             options: Further arguments of the model.
         """
         items = [data] if hasattr(data, "num_nodes") else data
+        if len(items) == 0:
+            raise ValueError(f"{cls.__name__}: Expected a dataset that is not empty")
         first = items[0]
-        feature = first.pos if getattr(first, "feature", None) is None else first.feature
+        feature = getattr(first, "feature", None)
+        feature = getattr(first, "pos", None) if feature is None else feature
         if not isinstance(getattr(first, "x", None), Tensor) or not isinstance(feature, Tensor):
             raise ValueError(
                 f"{cls.__name__}: Expected data with 'x' and 'feature' or 'pos' (got {first})"
@@ -91,7 +94,7 @@ class PointModel(Pretrained):
         if out_channels is None:
             if not isinstance(y, Tensor):
                 raise ValueError(f"{cls.__name__}: Expected 'out_channels', or data with 'y'")
-            out_channels = _num_outputs(data, items, y)
+            out_channels = _num_outputs(cls.__name__, data, items, y)
         if isinstance(y, Tensor) and len(y) != first.num_nodes:
             options.setdefault("task", "graph")
         scale = suggest_scale(items, points_per_vertex)
@@ -256,9 +259,18 @@ def readout(values: Tensor, graph: Tensor | None, size: int) -> Tensor:
     return torch.cat([mean, high], 1)
 
 
-def _num_outputs(data: Any, items: Any, y: Tensor) -> int:
+def _num_outputs(owner: str, data: Any, items: Any, y: Tensor) -> int:
     """Return the number of classes of a dataset, or the columns of its targets."""
     if y.is_floating_point():
         return 1 if y.dim() < 2 else y.shape[1]
     known = getattr(data, "num_classes", None)
-    return known or 1 + max(int(item.y.max()) for item in items)
+    if known:
+        return known
+    labels = [item.y for item in items if item.y.numel()]
+    lowest = min((int(label.min()) for label in labels), default=0)
+    if lowest < 0:
+        raise ValueError(
+            f"{owner}: Expected labels of 0 or more (got {lowest}); state 'out_channels' if this "
+            "label is to be ignored"
+        )
+    return 1 + max((int(label.max()) for label in labels), default=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from permutogeo.models.lattice_unet import LatticeUNet
 
@@ -36,6 +36,8 @@ class LatticeNet(LatticeUNet):
         >>> model(torch.rand(100, 3), torch.rand(100, 3) * 8).shape
         torch.Size([100, 4])
     """
+
+    pretrained: ClassVar = {}
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -39,6 +39,8 @@ class LatticeUNet(PointModel):
     twice and four times the channels. With ``task="point"``, values are unpooled level by level
     with skip connections and sliced, and an MLP predicts from them and the lifted values. With
     ``task="graph"``, an MLP predicts from the mean and maximum of each level over a graph.
+    ``from_pretrained("streets")`` labels scans such as :class:`permutogeo.datasets.StreetScenes`,
+    from their heights and positions.
 
     Args:
         in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
@@ -73,6 +75,8 @@ class LatticeUNet(PointModel):
         >>> LatticeUNet(3, 8, 4, dim=3, task="graph")(x, feature, batch).shape
         torch.Size([2, 4])
     """
+
+    pretrained: ClassVar = {"streets": "lattice_unet_streets"}
 
     def __init__(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -48,7 +49,7 @@ class _Solver(Module):
         """Resets all learnable parameters."""
         self.bandwidth.reset_parameters()
         if self.log_lam is not None:
-            torch.nn.init.constant_(self.log_lam, torch.tensor(self.initial_lam).log().item())
+            torch.nn.init.constant_(self.log_lam, math.log(self.initial_lam))
 
     @property
     def sigma(self) -> Tensor:

@@ -9,7 +9,14 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from permutogeo import ops
-from permutogeo.checks import check_finite, check_integer, check_points, check_scalar, fail
+from permutogeo.checks import (
+    check_finite,
+    check_integer,
+    check_not_vmapped,
+    check_points,
+    check_scalar,
+    fail,
+)
 from permutogeo.lattice import Incidence, Lattice
 from permutogeo.ops.hash_locate import aligned_frame, dense_widths
 
@@ -96,16 +103,12 @@ class PermutohedralEncoding(Module):
         self.dim, self.num_levels, self.features_per_level = dim, num_levels, features_per_level
         self.base_resolution, self.growth_factor = base_resolution, growth_factor
         self.table_size = table_size
-        levels = torch.arange(num_levels, dtype=torch.float64)
-        resolution = base_resolution * growth_factor**levels
-        rotation, self._factor = aligned_frame(dim, _VARIANCE)
-        self.register_buffer("rotation", rotation, persistent=False)
-        self.register_buffer("scale", resolution / self._factor.prod() ** (1 / dim))
-        order = torch.arange(num_levels * dim, dtype=torch.float64).view(num_levels, dim)
-        self.register_buffer("shift", (order + 1) * _GOLDEN % 1)
-        rows = self._plan_tables() if points is None else self._find_vertices(points)
+        for name, constant in self._constants(tables=points is None).items():
+            self.register_buffer(name, constant, persistent=name in ("scale", "shift"))
+        rows = self._find_vertices(points)
+        self.to(torch.empty(0).device)  # the default device, which may be meta
         self.values = Parameter(torch.empty(rows, features_per_level))
-        self.reset_parameters()
+        torch.nn.init.uniform_(self.values, -_SPREAD, _SPREAD)
 
     @property
     def out_channels(self) -> int:
@@ -115,6 +118,9 @@ class PermutohedralEncoding(Module):
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
         torch.nn.init.uniform_(self.values, -_SPREAD, _SPREAD)
+        # Modules that were made on the meta device have none of their constants.
+        for name, value in self._constants(tables=self.code is None).items():
+            getattr(self, name).copy_(value)
 
     def forward(self, position: Tensor) -> Tensor:
         """Encode positions."""
@@ -125,6 +131,7 @@ class PermutohedralEncoding(Module):
         return out.movedim(0, 1).flatten(1)
 
     def _check(self, position: Tensor) -> Tensor:
+        check_not_vmapped(self, position)
         position = check_points("position", position, "batch", None)
         if position.shape[1] != self.dim:
             fail(self, f"Expected 'position' of shape [N, {self.dim}] (got {list(position.shape)})")
@@ -151,11 +158,23 @@ class PermutohedralEncoding(Module):
             weight, row = torch.where(row < 0, 0.0, weight), row.clamp_min(0)
         return Incidence(row, weight, len(self.values), complete=True)
 
-    def _plan_tables(self) -> int:
-        """Set the widths and the table of each level, and return the number of rows."""
+    def _constants(self, tables: bool) -> dict[str, Tensor]:
+        """Return the buffers that follow from the arguments, on the CPU."""
+        with torch.device("cpu"):
+            levels = torch.arange(self.num_levels, dtype=torch.float64)
+            rotation, factor = aligned_frame(self.dim, _VARIANCE)
+            resolution = self.base_resolution * self.growth_factor**levels
+            scale = resolution / factor.prod() ** (1 / self.dim)
+            order = torch.arange(self.num_levels * self.dim, dtype=torch.float64)
+            shift = (order.view(self.num_levels, self.dim) + 1) * _GOLDEN % 1
+            found = {"rotation": rotation, "scale": scale, "shift": shift}
+            return {**found, **self._plan_tables(scale, factor)} if tables else found
+
+    def _plan_tables(self, scales: Tensor, factor: Tensor) -> dict[str, Tensor]:
+        """Return the widths and the table of each level: first row, rows, and whether dense."""
         widths, tables, first = [], [], 0
-        for i, scale in enumerate(self.scale.tolist()):
-            width = dense_widths(scale, self._factor)
+        for i, scale in enumerate(scales.tolist()):
+            width = dense_widths(scale, factor)
             size = math.prod(width)
             if self.table_size is None and size > _MOST_EXACT:
                 fail(
@@ -170,15 +189,15 @@ class PermutohedralEncoding(Module):
             first += size
         if first > _MOST_ROWS:
             fail(self, f"Expected at most {_MOST_ROWS} rows in all levels (got {first})")
-        self.register_buffer("width", torch.tensor(widths), persistent=False)
-        self.register_buffer("table", torch.tensor(tables), persistent=False)
-        self.register_buffer("code", None)
-        self.register_buffer("box", None)
-        return first
+        return {"width": torch.tensor(widths), "table": torch.tensor(tables)}
 
-    def _find_vertices(self, points: Tensor) -> int:
-        """Set the vertices around points, and return their number."""
-        with torch.no_grad():
+    def _find_vertices(self, points: Tensor | None) -> int:
+        """Set the vertices around points, and return the number of rows."""
+        if points is None:
+            self.register_buffer("code", None)
+            self.register_buffer("box", None)
+            return int(self.table[-1, :2].sum())
+        with torch.no_grad(), torch.device("cpu"):
             lattice = Lattice.build(*self._on_levels(self._check(points)))
         self.register_buffer("code", lattice.code)
         self.register_buffer("box", lattice.box)

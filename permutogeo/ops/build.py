@@ -120,7 +120,7 @@ def _insert_by_thread(
     count, corners = weight.shape
     vertex = memory.empty(count, corners, dtype=torch.int32, device=weight.device)
     tables = ThreadTables(count, corners, points.words)
-    tables.insert(run.insert, points.in_box, weight, vertex)
+    tables.insert(run, points.in_box, weight, vertex)
     code = tables.merge()
     tables.renumber(code, vertex)
     return vertex, code

@@ -1,16 +1,18 @@
-"""Outputs of a strided kernel over the points of an integer grid."""
+"""Outputs of a strided kernel over the points of an integer grid, and the maximum over its taps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from permutogeo.ops import boxes
+from permutogeo.ops._library import define, ops
 from permutogeo.ops.table import find, hash_codes, sort_unique
 
 
@@ -54,6 +56,14 @@ def strided_neighbors(
         output and tap ``[M', K]`` int32, and the output of each input and tap ``[M, K]``; ``-1``
         where absent.
     """
+    settings = (kernel.size, kernel.stride, kernel.padding, kernel.dilation)
+    return ops.strided_pairs(
+        coordinate, *map(list, settings), kernel.transposed, list(shape), graphs
+    )
+
+
+def _strided_pairs(coordinate, size, stride, padding, dilation, transposed, shape, graphs):
+    kernel = StridedKernel(size, stride, padding, dilation, transposed)
     device, taps = coordinate.device, math.prod(kernel.size)
     box = boxes.make([0] * len(shape), [extent - 1 for extent in shape], graphs, 0).to(device)
     sources, codes = [], []
@@ -99,3 +109,96 @@ def _unique(codes: list[Tensor]) -> Tensor:
         return sort_unique(codes)
     joined = torch.cat(codes)
     return joined.unique(dim=0) if joined.shape[1] > 1 else joined[:, 0].unique()[:, None]
+
+
+def _fake_pairs(coordinate, size, stride, padding, dilation, transposed, shape, graphs):
+    count, taps = torch.library.get_ctx().new_dynamic_size(min=0), math.prod(size)
+    inputs = torch.empty(count, taps, dtype=torch.int32, device=coordinate.device)
+    outputs = inputs.new_empty(coordinate.shape[0], taps)
+    return coordinate.new_empty(count, coordinate.shape[1]), inputs, outputs
+
+
+def _taps(edges: Tensor, begin: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield inputs and outputs that one tap connects; both are distinct."""
+    source, target = edges.long()
+    for first, last in pairwise(begin.tolist()):
+        if last > first:
+            yield source[first:last], target[first:last]
+
+
+def _maximum(x, edges, begin, count):
+    out = x.new_full((count, x.shape[1]), -torch.inf)
+    for source, target in _taps(edges, begin):
+        out[target] = torch.maximum(out[target], x[source])
+    return out
+
+
+def _to_inputs(grad, x, most, edges, begin):
+    out = torch.zeros_like(x)
+    for source, target in _taps(edges, begin):
+        out[source] += grad[target] * (x[source] == most[target])
+    return out
+
+
+def _to_outputs(term, x, most, edges, begin):
+    out = torch.zeros_like(most)
+    for source, target in _taps(edges, begin):
+        out[target] += term[source] * (x[source] == most[target])
+    return out
+
+
+def _save_maximum(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    x, edges, begin, _ = inputs
+    ctx.save_for_backward(x, output, edges, begin)
+
+
+def _backward_maximum(ctx: Any, grad: Tensor) -> tuple:
+    x, most, *pairs = ctx.saved_tensors
+    return ops.tap_max_adjoint(grad, x.detach(), most.detach(), *pairs), None, None, None
+
+
+def _jvp_maximum(inputs: tuple, tangents: tuple) -> Tensor:
+    x, edges, begin, count = inputs
+    x = x.detach()
+    most = ops.tap_max(x, edges, begin, count)
+    return ops.tap_max_tangent(tangents[0], x, most, edges, begin)
+
+
+def _save_rest(ctx: Any, inputs: tuple, output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[1:])
+
+
+define(
+    "strided_pairs(Tensor coordinate, int[] size, int[] stride, int[] padding, int[] dilation,"
+    " bool transposed, int[] shape, int graphs) -> (Tensor, Tensor, Tensor)",
+    _strided_pairs,
+    _fake_pairs,
+)
+
+# Largest row of the inputs of each output; inputs that attain it all get the gradient.
+tap_max = define(
+    "tap_max(Tensor x, Tensor edges, Tensor begin, SymInt count) -> Tensor",
+    _maximum,
+    lambda x, edges, begin, count: x.new_empty(count, x.shape[1]),
+    save=_save_maximum,
+    backward=_backward_maximum,
+    jvp=_jvp_maximum,
+)
+
+define(
+    "tap_max_adjoint(Tensor grad, Tensor x, Tensor most, Tensor edges, Tensor begin) -> Tensor",
+    _to_inputs,
+    lambda grad, x, most, edges, begin: torch.empty_like(x),
+    save=_save_rest,
+    backward=lambda ctx, grad: (ops.tap_max_tangent(grad, *ctx.saved_tensors), *[None] * 4),
+    linear=[0],
+)
+
+define(
+    "tap_max_tangent(Tensor term, Tensor x, Tensor most, Tensor edges, Tensor begin) -> Tensor",
+    _to_outputs,
+    lambda term, x, most, edges, begin: torch.empty_like(most),
+    save=_save_rest,
+    backward=lambda ctx, grad: (ops.tap_max_adjoint(grad, *ctx.saved_tensors), *[None] * 4),
+    linear=[0],
+)

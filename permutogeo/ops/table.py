@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from permutogeo.kernels import table as kernels
+from permutogeo.kernels.build import CHUNK
 from permutogeo.ops._library import define
 from permutogeo.runtime import bridge, memory, threads
 
@@ -17,6 +18,8 @@ _CPU = torch.device("cpu")
 _MOST_FIRST_SLOTS = 2**19
 # Small tables grow by four, large ones by two: they take most of the memory of a build.
 _LARGE = 2**21
+# Slots of a table that does not fit the cache.
+_PREFETCHED = 2**20
 # Fewest points for which another table pays.
 _FEWEST_POINTS = 8192
 
@@ -41,29 +44,32 @@ class ThreadTables:
         self.next, self.end = self.first[:-1].clone(), self.first[1:].clone()
         self.size = torch.zeros(self.tables, dtype=torch.int32)
         self.kernels = bridge.load_kernels(kernels.make, words, device=_CPU)
-        least = max(4 * corners, count // self.tables)
+        self.workspace = torch.empty(self.tables, CHUNK * corners, words, dtype=torch.int64)
+        least = max(4 * CHUNK * corners, count // self.tables)
         self._allocate(min(_MOST_FIRST_SLOTS, power_of_two(least)))
 
     def insert(
-        self, kernel: Any, arguments: list[Any], weight: torch.Tensor, vertex: torch.Tensor
+        self, run: Any, arguments: list[Any], weight: torch.Tensor, vertex: torch.Tensor
     ) -> None:
         """Embed all points and insert their corners, growing the tables where needed.
 
         Args:
-            kernel: ``insert`` of ``kernels/build.py``.
-            arguments: Its arguments before ``end``.
+            run: The kernels of ``kernels/build.py``.
+            arguments: Arguments of ``insert`` before ``end``.
             weight: Barycentric weights ``[N, corners]``, written.
             vertex: Numbers of the corners in their table ``[N, corners]`` int32, written.
         """
         while True:
             self._launch(
-                kernel,
+                run.insert if self.capacity < _PREFETCHED else run.insert_chunks,
                 *arguments,
                 bridge.array(self.end, 1),
                 shift(self.capacity),
-                _most_codes(self.capacity) - self.corners,
+                _most_codes(self.capacity) - CHUNK * self.corners,
                 *(bridge.array(self.slots, 2), bridge.array(self.code, 2)),
-                *(bridge.array(part, 1) for part in (self.size, self.next, weight, vertex)),
+                *(bridge.array(self.size, 1), bridge.array(self.next, 1)),
+                bridge.array(self.workspace, 2),
+                *(bridge.array(weight, 1), bridge.array(vertex, 1)),
             )
             if torch.equal(self.next, self.end):
                 return

@@ -89,3 +89,18 @@ def test_copc_cannot_be_written_by_tiles(survey, run, tmp_path):
     options = ("--tile-size", 12, "--margin", 2, "--iterations", 1)
     result = run("denoise", tree, "-o", tmp_path / "out.laz", *options)
     assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-o", "x.ply", "--tile-size", 5), "'x.ply': Expected one of .las, .laz (got '.ply')"),
+        (("-o", "x.las", "--tile-size", 5, "--margin", -1), "Expected --margin greater than 0"),
+        (("-o", "survey.laz", "--tile-size", 5), "would overwrite the input"),
+    ],
+)
+def test_mistakes_are_found_before_anything_is_loaded(survey, run, monkeypatch, options, message):
+    monkeypatch.chdir(survey.parent)
+    result = run("denoise", "survey.laz", *options)
+    assert result.exit_code == 1 and message in " ".join(result.output.split())
+    assert "Loading" not in result.output

@@ -1,6 +1,6 @@
 import pytest
 
-from permutogeo.cli.options import check_device, check_positive, parse_size
+from permutogeo.cli.options import ClusterOptions, check_device, check_positive, parse_size
 
 
 def test_devices():
@@ -25,3 +25,17 @@ def test_sizes():
     for wrong in ("", "GB", "-1", "0", "4XB"):
         with pytest.raises(ValueError, match="Expected --memory as a size such as 4GB"):
             parse_size("--memory", wrong)
+
+
+def test_options_without_effect_are_refused():
+    assert ClusterOptions.parse("local:2", True, "2GB").worker_memory == 2 * 10**9
+    for scheduler in (None, "tcp://host:8786"):
+        with pytest.raises(
+            ValueError, match="Expected --worker-memory only with --scheduler local"
+        ):
+            ClusterOptions.parse(scheduler, False, "2GB")
+    ClusterOptions().check_folder(False)
+    for options in (ClusterOptions("local"), ClusterOptions(resume=True)):
+        options.check_folder(True)
+        with pytest.raises(ValueError, match="Expected a folder of images with --scheduler"):
+            options.check_folder(False)

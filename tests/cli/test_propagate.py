@@ -78,6 +78,22 @@ def test_labels_of_a_scan(run, tmp_path, cube):
     assert (np.load(tmp_path / "all.npy") == 4).all()
 
 
+def test_large_labels_and_a_byte_order_mark(run, photo, cube):
+    """Memory depends on the number of different labels; a mark before the first row is skipped."""
+    folder, _, truth, clicks = photo
+    sparse = np.where(clicks == 255, -1, clicks.astype(np.int64) * 500_000_000)
+    np.save(folder / "large.npy", sparse)
+    arguments = ["--labels", folder / "large.npy", "-o", folder / "out.npy"]
+    assert run("propagate", folder / "photo.png", *arguments).exit_code == 0
+    assert np.array_equal(np.load(folder / "out.npy"), truth.astype(np.int64) * 500_000_000)
+    to_mesh(cube(1), folder / "scan.ply")
+    (folder / "clicks.txt").write_bytes(b"\xef\xbb\xbf0.5 0 0 1000000000\n")
+    arguments = ["--labels", folder / "clicks.txt", "-o", folder / "scan.npy"]
+    result = run("propagate", folder / "scan.ply", *arguments)
+    assert result.exit_code == 0, result.output
+    assert (np.load(folder / "scan.npy") == 1_000_000_000).all()
+
+
 MISTAKES = [
     (["photo.png", "-o", "x.png"], "either --labels or --colors"),
     (["photo.png", "--labels", "empty.npy", "-o", "x.png"], "at least one label"),
@@ -89,6 +105,13 @@ MISTAKES = [
     (["scan.ply", "--colors", "photo.png", "-o", "x.ply"], "--labels alone"),
     (["scan.ply", "--labels", "bad.txt", "-o", "x.ply"], "x y z label"),
     (["scan.ply", "--labels", "small.txt", "-o", "x.ply"], "x y z label"),
+    (["scan.ply", "--labels", "uneven.txt", "-o", "x.ply"], "row 1 has 4 numbers, the first has 3"),
+    (["scan.ply", "--labels", "comma.txt", "-o", "x.ply"], "decimal comma"),
+    (["photo.png", "--labels", "none.png", "-o", "x.png"], "'none.png': Expected at least one"),
+    (["photo.png", "--labels", "minus.npy", "-o", "x.png"], "'minus.npy': Expected labels of at"),
+    (["photo.png", "--labels", "real.npy", "-o", "x.png"], "got float64 of shape [40, 60]"),
+    (["photo.png", "--labels", "claim.npy", "-o", "x.png"], "'claim.npy': Expected an array"),
+    (["photo.png", "--labels", "eps.png", "-o", "x.png"], "'eps.png': Expected"),
 ]
 
 
@@ -101,6 +124,14 @@ def test_mistakes_end_in_one_line(run, photo, cube, monkeypatch, arguments, mess
     np.save("small.npy", np.zeros((4, 6), np.int64))
     (folder / "bad.txt").write_text("a b\n")
     (folder / "small.txt").write_text("0 0 0 -3\n")
+    (folder / "uneven.txt").write_text("0 0 0\n0 0 0 1\n")
+    (folder / "comma.txt").write_text("0,5 0,5 0,5 1\n")
+    Image.fromarray(np.full((40, 60), 255, np.uint8)).save("none.png")
+    np.save("minus.npy", np.full((40, 60), -7))
+    np.save("real.npy", np.full((40, 60), 0.5))
+    content = (folder / "small.npy").read_bytes()
+    (folder / "claim.npy").write_bytes(content.replace(b"(4, 6)", b"(4, 9999999999999)"))
+    (folder / "eps.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 60 40\n")
     result = run("propagate", *arguments)
     assert result.exit_code == 1 and message in result.output
     assert not (folder / "x.png").exists() and not (folder / "x.ply").exists()

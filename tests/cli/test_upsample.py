@@ -6,7 +6,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from permutogeo import cli
-from permutogeo.image import joint_bilateral_upsample
+from permutogeo.image import bilateral_solver_upsample, joint_bilateral_upsample
 
 
 def run(*args):
@@ -58,6 +58,16 @@ def test_bandwidths_are_pixels_and_levels(files):
     assert run(files / "low.png", "--guide", files / "guide.png", "-o", out, *sigmas).exit_code == 0
     low, guide = load(files / "low.png"), load(files / "guide.png")
     expected = joint_bilateral_upsample(low, guide, 5, 30)
+    assert abs(load(out).astype(int) - expected).max() <= 1
+
+
+def test_solver(files):
+    out = files / "large.png"
+    options = ("--method", "solver", "--sigma-color", 30)
+    result = run(files / "low.png", "--guide", files / "guide.png", "-o", out, *options)
+    assert result.exit_code == 0, result.output
+    low, guide = load(files / "low.png"), load(files / "guide.png")
+    expected = bilateral_solver_upsample(low, guide, sigma_color=30)
     assert abs(load(out).astype(int) - expected).max() <= 1
 
 

@@ -29,6 +29,15 @@ def run_exact(group, rank, size):
     assert torch.equal(halo.owned(halo.lattice.code), lattice.code)
     assert lattice._stencil_halo(1, 1, "full") is halo, "kept by the lattice"
 
+    # Own vertices first, then those of others: the sum is the convolution over both.
+    values = torch.rand(lattice.num_vertices, 2, dtype=torch.float64)
+    taps = torch.rand(7, 2, 3, dtype=torch.float64)
+    whole = halo.apply(lambda rows: halo.lattice.convolve(rows, taps), values)
+    parts = halo.apply_stencil(lambda lattice, rows: lattice.convolve(rows, taps), values)
+    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
+    border = ((one.neighbors()[mine] >= 0) & ~torch.isin(one.neighbors()[mine], mine)).any(1)
+    assert torch.equal(halo.border, border)
+
     # The blur reads what its dense matrix has entries for.
     dense = one.blur(torch.eye(one.num_vertices))
     for transpose in (False, True):

@@ -1,6 +1,7 @@
 """Every example runs with ``--quick`` on small generated data, and on the real data if present."""
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -16,14 +17,29 @@ each_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.s
 
 
 def run_quickly(path, *arguments, cwd, data):
-    return subprocess.run(
+    """Run an example on one thread, in at most 15 seconds of processor time."""
+    before = processor_time()
+    done = subprocess.run(
         [sys.executable, str(path), "--quick", *arguments],
         capture_output=True,
         text=True,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PERMUTOGEO_DATA": str(data)},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PERMUTOGEO_DATA": str(data),
+            "OMP_NUM_THREADS": "1",
+        },
         timeout=900,
     )
+    assert processor_time() - before < 15
+    return done
+
+
+def processor_time():
+    """Return the processor time of the finished child processes."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def check(done, folder):
@@ -53,6 +69,8 @@ def test_example_runs(path, small_data, tmp_path):
         ("segment_images", "--task materials"),
         ("segment_images", "--task scenes --stride 16"),
         ("upsample_depth", "--predicted"),
+        ("upsample_color", "--chroma"),
+        ("denoise_bodies", "--today"),
     ],
 )
 def test_options(name, options, small_data, tmp_path):

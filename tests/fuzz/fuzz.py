@@ -22,7 +22,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -232,9 +232,11 @@ def corpus() -> list[tuple[str, Path]]:
     return [(name, path) for name in READERS for path in sorted((CORPUS / name).iterdir())]
 
 
-def run(count: int, seed: int, folder: Path, keep: Path | None = None) -> list[tuple[str, str]]:
+def run(
+    count: int, seed: int, folder: Path, keep: Path | None = None, only: Sequence[str] = ()
+) -> list[tuple[str, str]]:
     """Read ``count`` mutated files; returns the name and the problem of each that failed."""
-    files = corpus()
+    files = [(name, path) for name, path in corpus() if not only or path.suffix in only]
     contents = {path: path.read_bytes() for _, path in files}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -261,6 +263,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=10_000, help="number of mutated files")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"))
+    parser.add_argument("--only", nargs="+", default=[], help="suffixes, such as .las .e57")
     parser.add_argument("--make-corpus", action="store_true", help="write the corpus again")
     options = parser.parse_args()
     if options.make_corpus:
@@ -268,10 +271,11 @@ def main() -> int:
         return 0
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        failures = run(options.count, options.seed, Path(folder), options.keep)
+        failures = run(options.count, options.seed, Path(folder), options.keep, options.only)
     for name, problem in failures:
         print(f"{name}: {problem}")
-    counts = Counter(name for name, _ in corpus())
+    only = options.only
+    counts = Counter(name for name, path in corpus() if not only or path.suffix in only)
     print(
         f"{options.count:,} mutated files of {sum(counts.values())} ({dict(counts)}), "
         f"seed {options.seed}, {time.perf_counter() - start:.0f} s: {len(failures)} failures"

@@ -2,7 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from permutogeo.image import bilateral_filter, joint_bilateral_upsample
+from permutogeo.image import (
+    bilateral_filter,
+    bilateral_solver_upsample,
+    joint_bilateral_upsample,
+)
 from permutogeo.testing import reference
 
 
@@ -260,3 +264,34 @@ def test_residual_keeps_constants_and_slopes():
     out = joint_bilateral_upsample(reduced(slope, 4), np.zeros((64, 96)))
     assert abs(out - slope)[16:-16, 16:-16].max() < 1e-6
     assert reduced(slope, 4).min() <= out.min() and out.max() <= reduced(slope, 4).max()
+
+
+def test_the_solver_keeps_edges_and_block_means():
+    guide = scene(32, 48, channels=3)
+    depth = np.where(guide[..., 0] < 0.5, 1.0, 2.0) + 0.01 * np.arange(32)[:, None]
+    small = reduced(depth[..., None], 8)[..., 0]
+    plain = bilateral_solver_upsample(small, guide, corrections=0)
+    found = bilateral_solver_upsample(small, guide)
+    bilinear = torch.nn.functional.interpolate(
+        torch.from_numpy(small)[None, None], scale_factor=8, mode="bilinear"
+    )[0, 0].numpy()
+    errors = [np.sqrt(np.mean((x - depth) ** 2)) for x in (found, bilinear)]
+    assert errors[0] < 0.8 * errors[1]
+    offsets = [abs(reduced(x[..., None], 8)[..., 0] - small).max() for x in (found, plain)]
+    assert offsets[0] < 0.3 * offsets[1]
+
+
+def test_the_solver_on_layouts_and_cut_blocks():
+    guide = scene(21, 30, channels=3)
+    small = reduced(guide[..., :2], 4)
+    out = bilateral_solver_upsample(small, guide)
+    assert out.shape == (21, 30, 2)
+    tensors = (torch.from_numpy(x).movedim(-1, 0) for x in (small, guide))
+    both = bilateral_solver_upsample(*(torch.stack([x, x.flip(0)]) for x in tensors))
+    np.testing.assert_allclose(both[0].movedim(0, -1), out, atol=1e-3)
+    same = bilateral_solver_upsample(guide, guide)
+    np.testing.assert_allclose(same, guide, atol=1e-12)
+    with pytest.raises(ValueError, match="'corrections' of at least 0"):
+        bilateral_solver_upsample(small, guide, corrections=-1)
+    with pytest.raises(ValueError, match="larger by one whole factor"):
+        bilateral_solver_upsample(small[:3], guide)

@@ -5,6 +5,7 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import connected_components
 
 from permutogeo import Lattice
+from permutogeo.lattice import bilateral_system
 from permutogeo.lattice.bilateral_system import (
     BilateralSystem,
     bistochastic_scale,
@@ -55,7 +56,9 @@ def test_the_matrix_is_positive_definite():
     assert np.linalg.eigvalsh(matrix.numpy()).min() > -1e-12
 
 
-def test_reached_vertices_are_connected_components():
+@pytest.mark.parametrize("most_steps", [100, 1])  # from the seeds, and by components
+def test_reached_vertices_are_connected_components(most_steps, monkeypatch):
+    monkeypatch.setattr(bilateral_system, "_MOST_STEPS", most_steps)
     lattice = make(2, 40, spread=30.0)
     neighbors = lattice.neighbors(1, stencil="axis").numpy()
     row, column = (neighbors >= 0).nonzero()

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from permutogeo.datasets import StreetScenes
 from permutogeo.models import LatticeUNet
 
 DOUBLE = torch.float64
@@ -44,3 +45,10 @@ def test_context_of_a_single_graph_is_learned():
     model(x, feature)[:, 0].sum().backward()
     seen = model.predict.lins[0].weight.grad[:, 16:]
     assert seen.shape[1] == 2 * model.width[-1] and seen.abs().max() > 1e-3
+
+
+def test_shipped_weights_label_streets():
+    scene = StreetScenes(1, "test", 20_000, seed=7)[0]
+    with torch.no_grad():
+        label = LatticeUNet.from_pretrained("streets")(scene.x, scene.pos).argmax(1)
+    assert (label == scene.y).float().mean() > 0.97

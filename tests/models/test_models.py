@@ -163,6 +163,25 @@ def test_one_point_trains(make):
 
 
 @each_model
+def test_no_points(make):
+    model = make()
+    for mode in (True, False):
+        out = model.train(mode)(*make_points(0), torch.zeros(0, dtype=torch.int64))
+        assert out.shape == (0, 5)
+
+
+@each_model
+def test_graphs_without_points(make):
+    """They do not change the others, and have a prediction of their own in graph tasks."""
+    model = make().double().eval()
+    x, feature = make_points(40, dtype=DOUBLE)
+    batch = torch.arange(2).repeat_interleave(20)
+    out, spread = model(x, feature, batch), model(x, feature, 2 * batch)
+    assert spread.isfinite().all()
+    torch.testing.assert_close(spread if len(out) == 40 else spread[[0, 2]], out)
+
+
+@each_model
 def test_wrong_input(make):
     model, (x, feature) = make(), make_points()
     name = type(model).__name__
@@ -245,6 +264,16 @@ def test_from_data(model):
 
 
 def test_from_data_errors():
+    with pytest.raises(ValueError, match="LatticeUNet: Expected a dataset that is not empty"):
+        LatticeUNet.from_data([])
+    with pytest.raises(
+        ValueError, match="LatticeUNet: Expected data with 'x' and 'feature' or 'pos'"
+    ):
+        LatticeUNet.from_data([Data(x=torch.rand(9, 3), y=torch.zeros(9, dtype=torch.int64))])
+    ignored = Data(x=torch.rand(60, 1), pos=torch.rand(60, 3), y=torch.arange(60) % 3 - 1)
+    with pytest.raises(ValueError, match=r"Expected labels of 0 or more \(got -1\); state 'out_ch"):
+        LatticeUNet.from_data([ignored])
+    assert LatticeUNet.from_data([ignored], out_channels=2).out_channels == 2
     with pytest.raises(ValueError, match="LatticeUNet: Expected data with 'x' and 'feature'"):
         LatticeUNet.from_data([Data(pos=torch.rand(9, 3))])
     with pytest.raises(ValueError, match="Expected 'out_channels', or data with 'y'"):

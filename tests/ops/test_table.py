@@ -81,6 +81,17 @@ def test_points_whose_corners_collide(monkeypatch, path):
     np.testing.assert_allclose(ours, blurred, atol=1e-10)
 
 
+@pytest.mark.parametrize(("dim", "spread"), [(3, 30.0), (5, 5.0), (8, 1e7)])
+def test_prefetched_tables_give_the_same_lattice(monkeypatch, dim, spread):
+    """With several words to a code too, and tables that grow."""
+    feature = torch.rand(3001, dim) * spread
+    plain = Lattice.build(feature)
+    monkeypatch.setattr(sys.modules["permutogeo.ops.table"], "_PREFETCHED", 0)
+    prefetched = Lattice.build(feature)
+    for name in ("weight", "vertex", "code"):
+        assert torch.equal(getattr(plain, name), getattr(prefetched, name))
+
+
 def test_most_codes_of_a_table():
     """Slots are indexed by 32 bits, and half of them stay free."""
     assert hash_capacity(0) == 16 and hash_capacity(9) == 32 and hash_capacity(2**29) == 2**30

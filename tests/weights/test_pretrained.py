@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -73,6 +74,7 @@ def test_weights_of_another_model():
         MeshDenoiser.from_pretrained("tiles")
 
 
+ROOT = Path(__file__).parent.parent.parent
 MODELS = [
     LatticeUNet(2, 8, 3, dim=3, depth=1, context=True, scale=0.5),
     LatticeNet(2, 8, 3, dim=3, depth=1, task="graph"),
@@ -154,6 +156,8 @@ def test_each_shipped_model_has_a_card(name):
     card = weights.card(name)
     for heading in ("## Use", "## Data", "## Training", "## Metrics", "## Limits"):
         assert f"\n{heading}\n" in card, heading
+    page = (ROOT / "docs" / "cards.md").read_text()
+    assert f"weights/{name}.md" in page, f"include the card of {name} in docs/cards.md"
 
 
 def test_no_such_card():

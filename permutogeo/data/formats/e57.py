@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,7 @@ def read_e57(path: Path) -> Fields:
     ``scan`` is the index of the scan of each point if there are several; a field that only some
     scans have is NaN (or -1, for integers) elsewhere. ``crs`` is the reference system, if any.
     """
-    with load_pye57().E57(str(path)) as file:
+    with _plain_errors(), load_pye57().E57(str(path)) as file:
         scans = [_read_scan(file, index) for index in range(file.scan_count)]
         crs = _metadata(file)
     if not scans:
@@ -59,6 +61,18 @@ def read_e57(path: Path) -> Fields:
     if crs:
         fields["crs"] = np.array([crs])
     return fields
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """Shorten errors of the E57 library to their first sentence; its source files follow."""
+    try:
+        yield
+    except Exception as error:
+        reason, mark, _ = str(error).partition("****")
+        if not mark:
+            raise
+        raise ValueError(" ".join(reason.split())) from error
 
 
 def _metadata(file: Any) -> str:

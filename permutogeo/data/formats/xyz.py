@@ -14,15 +14,21 @@ from permutogeo.typing import Array
 EXTRA_ATTRIBUTE = {".xyz": "x", ".txt": "x", ".xyzn": "normal", ".xyzrgb": "x"}
 
 
-def read_xyz(path: Path) -> Fields:
-    """Read rows of three coordinates, then normals (``.xyzn``), colors or other values."""
+def read_rows(path: Path) -> Array:
+    """Read rows of equally many numbers, separated by spaces or commas, as float64."""
     lines = [line.partition("#")[0].split() for line in read_text(path).splitlines()]
     rows = [_columns(words, i) for i, words in enumerate(words for words in lines if words)]
     width = len(rows[0]) if rows else 0
     bad = next((i for i, row in enumerate(rows) if len(row) != width), None)
     if bad is not None:
         raise ValueError(f"row {bad} has {len(rows[bad])} numbers, the first has {width}")
-    values = parse_floats(rows, width)
+    return parse_floats(rows, width)
+
+
+def read_xyz(path: Path) -> Fields:
+    """Read rows of three coordinates, then normals (``.xyzn``), colors or other values."""
+    values = read_rows(path)
+    width = values.shape[1]
     name = EXTRA_ATTRIBUTE[path.suffix.lower()]
     wanted = 6 if path.suffix.lower() in (".xyzn", ".xyzrgb") else width
     if width < 3 or width != wanted:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
 from permutogeo.checks import check_integer, fail
 from permutogeo.compat.spconv._rules import IndiceData, VoxelPairs, strided_rule, submanifold_rule
@@ -17,7 +12,7 @@ from permutogeo.compat.spconv.pytorch._convolution import Extent
 from permutogeo.compat.spconv.pytorch.core import SparseConvTensor, expand_nd
 from permutogeo.compat.spconv.pytorch.modules import SparseModule
 from permutogeo.compat.spconv.pytorch.ops import get_conv_output_size
-from permutogeo.ops.strided import StridedKernel
+from permutogeo.ops.strided import StridedKernel, tap_max
 
 
 class _SparsePool(SparseModule):
@@ -95,7 +90,7 @@ class SparseMaxPool(_SparsePool):
     """Largest feature of the voxels that are present; equal ones all get the gradient."""
 
     def _pool(self, features: Tensor, edges: VoxelPairs) -> Tensor:
-        return _MaxPool.apply(features, edges)
+        return tap_max(features, edges.edges, edges.begin, edges.num_outputs)
 
 
 class SparseAvgPool(_SparsePool):
@@ -108,52 +103,6 @@ class SparseAvgPool(_SparsePool):
         ones = torch.ones(edges.num_inputs, 1, dtype=exact.dtype, device=exact.device)
         count = edges.convolve(ones, ones.new_ones(len(edges.opposite), 1, 1))
         return (total / count).to(features.dtype)
-
-
-def _taps(edges: VoxelPairs) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield inputs and outputs that one tap connects; both are distinct."""
-    source, target = edges.edges.long()
-    begin = edges.begin.tolist()
-    for first, last in pairwise(begin):
-        if last > first:
-            yield source[first:last], target[first:last]
-
-
-class _MaxPool(Function):
-    @staticmethod
-    def forward(ctx: Any, features: Tensor, edges: VoxelPairs) -> Tensor:
-        out = features.new_full((edges.num_outputs, features.shape[1]), -torch.inf)
-        for source, target in _taps(edges):
-            out[target] = torch.maximum(out[target], features[source])
-        ctx.edges = edges
-        ctx.save_for_backward(features, out)
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple:
-        features, out = ctx.saved_tensors
-        return _MaxPoolAdjoint.apply(grad, features, out, ctx.edges), None
-
-
-class _MaxPoolAdjoint(Function):
-    """The gradient of a max pooling, which is linear in the gradient of its output."""
-
-    @staticmethod
-    def forward(ctx: Any, grad: Tensor, features: Tensor, out: Tensor, edges: VoxelPairs) -> Tensor:
-        result = torch.zeros_like(features)
-        for source, target in _taps(edges):
-            result[source] += grad[target] * (features[source] == out[target])
-        ctx.edges = edges
-        ctx.save_for_backward(features, out)
-        return result
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple:
-        features, out = ctx.saved_tensors
-        result = torch.zeros_like(out)
-        for source, target in _taps(ctx.edges):
-            result[target] += grad[source] * (features[source] == out[target])
-        return result, None, None, None
 
 
 class _GlobalPool(SparseModule):

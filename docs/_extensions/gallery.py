@@ -1,0 +1,110 @@
+"""Pages of the gallery, one an example, written from its docstring before each build.
+
+An example's picture is ``gallery/pictures/NAME.png``, or the picture of a result that
+``PICTURES`` names. An example without a picture is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parent.parent
+EXAMPLES = DOCS.parent / "examples"
+PICTURES = {
+    "assamese": "runs/assamese_curve.png",
+    "beyond": "runs/tiles_curve.png",
+    "choose_scale": "runs/choose_scale_rooms.png",
+    "colorize": "runs/solver_colorized.png",
+    "compare_models": "runs/compare_rooms.png",
+    "denoise_bodies": "runs/denoise_bodies.png",
+    "denoise_images": "runs/denoise_images_filters.png",
+    "explain_model": "runs/explanation.png",
+    "fit_fields": "runs/encoding_image.png",
+    "ground_lidar": "runs/lidar_ground.png",
+    "hard_cases": "gallery/pictures/train_denoiser.png",
+    "propagate_labels": "runs/solver_labels.png",
+    "solve_depth": "runs/solver_depth.png",
+    "sparse_digits": "runs/sparse_digits_curve.png",
+    "sparse_unet": "runs/spconv_classes.png",
+    "tiles": "runs/tiles.png",
+    "upsample_color": "runs/upsample_color_filters.png",
+    "upsample_depth": "runs/upsample_depth_filters.png",
+}
+INTRODUCTION = """# Gallery
+
+Every script of `examples/`, with its picture. `--quick` runs a script in seconds. Those that need
+data sets read them from the folder that `PERMUTOGEO_DATA` names; their pictures were recorded.
+"""
+SECTIONS = {"Examples": "*.py", "The paper's experiments": "paper/*.py"}
+
+
+def examples(pattern: str) -> list[Path]:
+    """Return the scripts of a folder, without their helpers."""
+    return [path for path in sorted(EXAMPLES.glob(pattern)) if not path.name.startswith("_")]
+
+
+def picture(name: str) -> str:
+    """Return the picture of an example, relative to the gallery."""
+    found = PICTURES.get(name, f"gallery/pictures/{name}.png")
+    if not (DOCS / found).is_file():
+        raise FileNotFoundError(f"Expected a picture of the example '{name}' as docs/{found}")
+    return f"../{found}"
+
+
+def describe(path: Path) -> tuple[str, str]:
+    """Return title and text of an example, in Markdown."""
+    title, _, text = ast.get_docstring(ast.parse(path.read_text())).partition("\n")
+    text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)  # roles of reStructuredText
+    text = re.sub(r"\n((?:    .*\n)+)", lambda m: f"\n```\n{_outdented(m[1])}```\n", text)
+    return title.rstrip("."), text
+
+
+def _outdented(lines: str) -> str:
+    return re.sub(r"^    ", "", lines, flags=re.MULTILINE)
+
+
+def page(path: Path) -> str:
+    """Return the page of an example."""
+    title, text = describe(path)
+    source = Path("../..", path.relative_to(DOCS.parent)).as_posix()
+    return f"""# {title}
+
+![{title.replace("`", "")}]({picture(path.stem)})
+{text}
+
+```{{literalinclude}} {source}
+:language: python
+```
+"""
+
+
+def card(path: Path) -> str:
+    """Return the card of an example."""
+    title, _ = describe(path)
+    lines = [f":::{{grid-item-card}} {title}", f":img-top: {picture(path.stem)}"]
+    return "\n".join([*lines, f":link: {path.stem}", ":link-type: doc", ":::", ""])
+
+
+def write_pages(app) -> None:
+    """Write the pages whose contents changed."""
+    pages, lines = {}, [INTRODUCTION]
+    for title, pattern in SECTIONS.items():
+        found = examples(pattern)
+        pages |= {path.stem: page(path) for path in found}
+        lines += [f"## {title}", "", "::::{grid} 1 2 2 3", ":gutter: 3", ""]
+        lines += [*map(card, found), "::::", ""]
+    entries = [f"{name} <{name}>" for name in sorted(pages)]
+    lines += ["```{toctree}", ":hidden:", "", *entries, "```", ""]
+    pages["index"] = "\n".join(lines)
+    for name, text in pages.items():
+        target = Path(app.srcdir, "gallery", f"{name}.md")
+        if not target.is_file() or target.read_text() != text:
+            target.write_text(text)
+
+
+def setup(app):
+    """Register the step."""
+    app.connect("builder-inited", write_pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
