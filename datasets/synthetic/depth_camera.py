@@ -11,7 +11,7 @@ from scipy.ndimage import gaussian_filter
 from torch_geometric.data import Data
 
 from permutogeo.data.geometry import face_geometry
-from permutogeo.datasets.synthetic.range_camera import camera_rays, cast_rays, join_pixels
+from permutogeo.datasets.synthetic.range_camera import camera_rays, join_pixels, ray_depth
 from permutogeo.typing import Array
 
 # Distance of the camera in radii of the solid, and its tilt against the axis in degrees.
@@ -66,11 +66,11 @@ def depth_scan(
     radius = float(np.linalg.norm(pos - center, axis=1).max())
     axes = _view(rng)
     eye = center - DISTANCE * radius * axes[2]
-    hits = np.isfinite(cast_rays(mesh, eye, camera_rays(axes, eye, center, radius, 64))).mean()
+    hits = np.isfinite(ray_depth(mesh, eye, camera_rays(axes, eye, center, radius, 64))).mean()
     size = int(np.sqrt(num_faces / 2 / hits))
     ray = camera_rays(axes, eye, center, radius, size)
     cosine = ray @ axes[2]
-    depth = cast_rays(mesh, eye, ray) * cosine
+    depth = ray_depth(mesh, eye, ray) * cosine
     seen = np.isfinite(depth)
     pixel = 2 * radius / size
     corners = join_pixels(np.where(seen, depth, np.inf), pixel)

@@ -48,10 +48,10 @@ def _scan(mesh: Data, num_faces: int, rng: np.random.Generator) -> Data:
     axes[2] *= np.linalg.det(axes)  # right-handed: triangles face the camera
     eye = center - rng.uniform(*DISTANCES) * radius * axes[2]
     # The first image, of few pixels, tells how many of them hit the shape.
-    hits = np.isfinite(cast_rays(mesh, eye, camera_rays(axes, eye, center, radius, 64))).mean()
+    hits = np.isfinite(ray_depth(mesh, eye, camera_rays(axes, eye, center, radius, 64))).mean()
     size = int(np.sqrt(num_faces / 2 / max(hits, 0.02)))
     ray = camera_rays(axes, eye, center, radius, size)
-    depth = cast_rays(mesh, eye, ray)
+    depth = ray_depth(mesh, eye, ray)
     hit = eye + np.where(np.isfinite(depth), depth, 0)[..., None] * ray
     # Width of a pixel at the depth of the center.
     pixel = 2 * radius / size
@@ -71,7 +71,7 @@ def camera_rays(axes: Array, eye: Array, center: Array, radius: float, size: int
     return ray / np.linalg.norm(ray, axis=2, keepdims=True)
 
 
-def cast_rays(mesh: Data, eye: Array, ray: Array) -> Array:
+def ray_depth(mesh: Data, eye: Array, ray: Array) -> Array:
     """Return the distance of the first hit along each ray, infinite if there is none."""
     open3d = load_open3d()
     tensor = open3d.core.Tensor
