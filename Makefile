@@ -82,10 +82,11 @@ bench: $(READY)  ## time the engine beside its peers (BENCH_ARGS="--quick")
 	@echo "== permutogeo bench $(BENCH_ARGS)"
 	@$(BIN)/permutogeo bench $(BENCH_ARGS)
 
-dist: $(READY)  ## build the wheel and the source distribution in dist/
+dist:  ## build the wheel and the source distribution in dist/
 	@rm -rf build dist
-	@$(PIP) install --quiet build -c constraints.txt
-	@echo "== python -m build"; $(BIN)/python -m build $(BUILD_ARGS)
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; $(PYTHON) -m venv "$$folder"; \
+	  "$$folder/bin/python" -m pip install --quiet build -c constraints.txt; \
+	  echo "== python -m build"; "$$folder/bin/python" -m build $(BUILD_ARGS)
 
 trywheel:  ## install the wheel of dist/ into an empty environment outside the checkout and use it
 	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
