@@ -75,6 +75,7 @@ def describe(path: Path) -> tuple[str, str]:
     """Return title and text of an example, in Markdown."""
     title, _, text = ast.get_docstring(ast.parse(path.read_text())).partition("\n")
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)  # roles of reStructuredText
+    text = re.sub(r"docs/([\w/]+)\.md", r"[docs/\1.md](../\1.md)", text)
     text = re.sub(r"\n((?:    .*\n)+)", lambda m: f"\n```\n{_outdented(m[1])}```\n", text)
     return title.rstrip("."), text
 
@@ -87,6 +88,7 @@ def page(path: Path) -> str:
     """Return the page of an example."""
     title, text = describe(path)
     source = Path("../..", path.relative_to(DOCS.parent)).as_posix()
+    docstring = ast.parse(path.read_text()).body[0]
     return f"""# {title}
 
 ![{title.replace("`", "")}]({picture(path.stem)})
@@ -94,6 +96,7 @@ def page(path: Path) -> str:
 
 ```{{literalinclude}} {source}
 :language: python
+:lines: {docstring.end_lineno + 2}-
 ```
 """
 
