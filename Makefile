@@ -70,9 +70,11 @@ lint: $(READY)  ## ruff format --check, ruff check, mypy
 	@echo "== ruff check"; $(BIN)/ruff check .
 	@echo "== mypy"; $(BIN)/mypy
 
-demo: $(READY)  ## denoise a body; write meshes, a picture and a page to demo-output/
+demo: $(READY)  ## denoise a body and six hard cases; meshes, pictures and a page in demo-output/
 	@echo "== examples/denoise_demo.py -> demo-output/"
 	@$(BIN)/python examples/denoise_demo.py --output demo-output
+	@echo "== examples/hard_cases.py -> demo-output/hard_cases/"
+	@$(BIN)/python examples/hard_cases.py --output demo-output/hard_cases
 
 bench: $(READY)  ## time the engine beside its peers (BENCH_ARGS="--quick")
 	@echo "== installing the peers"
@@ -80,10 +82,11 @@ bench: $(READY)  ## time the engine beside its peers (BENCH_ARGS="--quick")
 	@echo "== permutogeo bench $(BENCH_ARGS)"
 	@$(BIN)/permutogeo bench $(BENCH_ARGS)
 
-dist: $(READY)  ## build the wheel and the source distribution in dist/
+dist:  ## build the wheel and the source distribution in dist/
 	@rm -rf build dist
-	@$(PIP) install --quiet build -c constraints.txt
-	@echo "== python -m build"; $(BIN)/python -m build $(BUILD_ARGS)
+	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; $(PYTHON) -m venv "$$folder"; \
+	  "$$folder/bin/python" -m pip install --quiet build -c constraints.txt; \
+	  echo "== python -m build"; "$$folder/bin/python" -m build $(BUILD_ARGS)
 
 trywheel:  ## install the wheel of dist/ into an empty environment outside the checkout and use it
 	@set -e; folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \

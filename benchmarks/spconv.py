@@ -123,11 +123,14 @@ def _race_in_a_process(name: str, radius: float, repeats: int) -> dict[str, floa
 
 
 def spconv(quick: bool = False) -> None:
-    """Sparse convolutions of ``compat.spconv`` on a spherical shell, beside spconv."""
-    radius, repeats = (20.25, 3) if quick else (89.25, 11)
-    names = list(LAYERS)[::3] if quick else list(LAYERS)
+    """Sparse convolutions of ``compat.spconv`` on spherical shells, beside spconv."""
+    for radius in (20.25,) if quick else (89.25, 20.25):
+        _compare(radius, 3 if quick else 11)
+
+
+def _compare(radius: float, repeats: int) -> None:
     installed, rows = peers.has("spconv"), []
-    for name in names:
+    for name in LAYERS:
         contender = Contender(OURS, name, radius)
         time = _race_in_a_process(name, radius, repeats) if installed else {}
         for count in (1, 2):

@@ -43,7 +43,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300
+nb_execution_timeout = 900  # of a cell; busy machines
 nb_merge_streams = True
 suppress_warnings = ["config.cache"]
 

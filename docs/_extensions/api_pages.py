@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 from pathlib import Path
 from types import ModuleType
 
@@ -67,17 +68,57 @@ def kind(value: object) -> str:
     return "autofunction" if callable(value) else "autodata"
 
 
+# Constants have no docstrings.
+CONSTANTS = {
+    "permutogeo.cluster.MANIFEST_NAME": "Name of the manifest in an output folder.",
+    "permutogeo.denoising.METHODS": "Methods of :func:`denoise`.",
+    "permutogeo.weights.FOLDER": "Folder of the shipped weights and cards.",
+    "permutogeo.weights.SETTINGS": "Metadata entry that holds the arguments of the constructor.",
+}
+
+
+def operators(module: ModuleType) -> dict[str, list[str]]:
+    """Return the entries of custom operators of torch: their schema, and what their module says."""
+    import torch
+
+    entries = {}
+    for each in pkgutil.iter_modules(module.__path__, module.__name__ + "."):
+        part = importlib.import_module(each.name)
+        source = inspect.getsource(part)
+        for name in public_names(module):
+            if f"\n{name} = define(" in source:
+                schema = getattr(torch.ops.permutogeo, name).default._schema
+                arguments = ", ".join(argument.name for argument in schema.arguments)
+                text = " ".join((part.__doc__ or "").split("\n\n")[0].split())
+                entries[name] = [f".. py:function:: {name}({arguments})", "", f"   {text}", ""]
+                entries[name] += ["   .. code-block:: none", "", f"      {schema}"]
+    return entries
+
+
+def entry(module: ModuleType, name: str, written: dict[str, list[str]]) -> list[str]:
+    """Return the entry of a name."""
+    value, text = getattr(module, name), CONSTANTS.get(f"{module.__name__}.{name}")
+    if name in written:
+        return written[name]
+    if text is not None:
+        shown = [] if isinstance(value, Path) else [f"   :value: {value!r}"]
+        return [f".. py:data:: {name}", *shown, "", f"   {text}"]
+    return [f".. {kind(value)}:: {name}", *(CLASS_OPTIONS if inspect.isclass(value) else [])]
+
+
 def page(name: str) -> str:
     """Return the page of a module in reStructuredText."""
     module = importlib.import_module(name)
     names = public_names(module)
     title = name.replace("_", r"\_")
     lines = [title, "=" * len(title), "", f".. automodule:: {name}", ""]
-    lines += [f".. currentmodule:: {name}", "", ".. autosummary::", "   :nosignatures:", ""]
-    lines += [f"   {each}" for each in names]
+    lines += [f".. currentmodule:: {name}", ""]
+    written = operators(module) if name == "permutogeo.ops" else {}
+    if not written:
+        lines += [".. autosummary::", "   :nosignatures:", ""]
+        lines += [f"   {each}" for each in names if f"{name}.{each}" not in CONSTANTS]
     for each in names:
-        lines += ["", each, "-" * len(each), "", f".. {kind(getattr(module, each))}:: {each}"]
-        lines += CLASS_OPTIONS if inspect.isclass(getattr(module, each)) else []
+        lines += ["", each, "-" * len(each), "", *entry(module, each, written)]
     return "\n".join(lines) + "\n"
 
 

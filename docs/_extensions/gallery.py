@@ -14,7 +14,6 @@ DOCS = Path(__file__).parent.parent
 EXAMPLES = DOCS.parent / "examples"
 PICTURES = {
     "assamese": "runs/assamese_curve.png",
-    "beyond": "runs/tiles_curve.png",
     "choose_scale": "runs/choose_scale_rooms.png",
     "colorize": "runs/solver_colorized.png",
     "compare_models": "runs/compare_rooms.png",
@@ -23,7 +22,6 @@ PICTURES = {
     "explain_model": "runs/explanation.png",
     "fit_fields": "runs/encoding_image.png",
     "ground_lidar": "runs/lidar_ground.png",
-    "hard_cases": "gallery/pictures/train_denoiser.png",
     "propagate_labels": "runs/solver_labels.png",
     "solve_depth": "runs/solver_depth.png",
     "sparse_digits": "runs/sparse_digits_curve.png",
@@ -31,6 +29,21 @@ PICTURES = {
     "tiles": "runs/tiles.png",
     "upsample_color": "runs/upsample_color_filters.png",
     "upsample_depth": "runs/upsample_depth_filters.png",
+}
+# Of pictures that do not show what the script prints or writes.
+CAPTIONS = {
+    "beyond": "The rows in which higher is better and no figure is missing. The axes do not "
+    "begin at 0.",
+    "click_labels": "Three clicks for each face of a generated solid, and the labels by the solver "
+    "(docs/figures/gallery.py). The script draws a mesh of its data set.",
+    "spatial_bound": "PSNR of the filters of `denoise_images.py` that the bound is compared with.",
+    "scene_flow": "A generated pair of scans: the first in gray, the second in blue.",
+    "train_cloud_denoiser": "Points of a generated solid with noise of 0.03, and denoised with the "
+    "shipped weights.",
+    "train_crf": "Mean IoU on test scenes ([Models](../guides/models.md)).",
+    "train_denoiser": "A generated solid with noise of 0.25 edges, and denoised with the shipped "
+    "weights.",
+    "train_scenes": "A generated test street: true classes, and those by the shipped weights.",
 }
 INTRODUCTION = """# Gallery
 
@@ -53,10 +66,16 @@ def picture(name: str) -> str:
     return f"../{found}"
 
 
+def caption(name: str) -> str:
+    """Return the line below the picture of an example, if it has one."""
+    return f"\n*{CAPTIONS[name]}*\n" if name in CAPTIONS else ""
+
+
 def describe(path: Path) -> tuple[str, str]:
     """Return title and text of an example, in Markdown."""
     title, _, text = ast.get_docstring(ast.parse(path.read_text())).partition("\n")
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text)  # roles of reStructuredText
+    text = re.sub(r"docs/([\w/]+)\.md", r"[docs/\1.md](../\1.md)", text)
     text = re.sub(r"\n((?:    .*\n)+)", lambda m: f"\n```\n{_outdented(m[1])}```\n", text)
     return title.rstrip("."), text
 
@@ -69,13 +88,15 @@ def page(path: Path) -> str:
     """Return the page of an example."""
     title, text = describe(path)
     source = Path("../..", path.relative_to(DOCS.parent)).as_posix()
+    docstring = ast.parse(path.read_text()).body[0]
     return f"""# {title}
 
 ![{title.replace("`", "")}]({picture(path.stem)})
-{text}
+{caption(path.stem)}{text}
 
 ```{{literalinclude}} {source}
 :language: python
+:lines: {docstring.end_lineno + 2}-
 ```
 """
 
