@@ -70,9 +70,11 @@ lint: $(READY)  ## ruff format --check, ruff check, mypy
 	@echo "== ruff check"; $(BIN)/ruff check .
 	@echo "== mypy"; $(BIN)/mypy
 
-demo: $(READY)  ## denoise a body; write meshes, a picture and a page to demo-output/
+demo: $(READY)  ## denoise a body and six hard cases; meshes, pictures and a page in demo-output/
 	@echo "== examples/denoise_demo.py -> demo-output/"
 	@$(BIN)/python examples/denoise_demo.py --output demo-output
+	@echo "== examples/hard_cases.py -> demo-output/hard_cases/"
+	@$(BIN)/python examples/hard_cases.py --output demo-output/hard_cases
 
 bench: $(READY)  ## time the engine beside its peers (BENCH_ARGS="--quick")
 	@echo "== installing the peers"

@@ -139,10 +139,10 @@ def main():
     settings = TrainingSettings(
         steps=args.steps,
         copies=args.copies,
-        faces=4000,
+        faces=5000,
         samples=1300,
-        scans=0.3,
-        clean=0.05,
+        scans=0.6,
+        clean=0.1,
         stretch=2.0,
         seed=args.seed,
     )

@@ -48,21 +48,21 @@ def _scan(mesh: Data, num_faces: int, rng: np.random.Generator) -> Data:
     axes[2] *= np.linalg.det(axes)  # right-handed: triangles face the camera
     eye = center - rng.uniform(*DISTANCES) * radius * axes[2]
     # The first image, of few pixels, tells how many of them hit the shape.
-    hits = np.isfinite(_depth(mesh, eye, _rays(axes, eye, center, radius, 64))).mean()
+    hits = np.isfinite(ray_depth(mesh, eye, camera_rays(axes, eye, center, radius, 64))).mean()
     size = int(np.sqrt(num_faces / 2 / max(hits, 0.02)))
-    ray = _rays(axes, eye, center, radius, size)
-    depth = _depth(mesh, eye, ray)
+    ray = camera_rays(axes, eye, center, radius, size)
+    depth = ray_depth(mesh, eye, ray)
     hit = eye + np.where(np.isfinite(depth), depth, 0)[..., None] * ray
     # Width of a pixel at the depth of the center.
     pixel = 2 * radius / size
-    face = _triangles(np.where(np.isfinite(depth), (hit - eye) @ axes[2], np.inf), pixel)
+    face = join_pixels(np.where(np.isfinite(depth), (hit - eye) @ axes[2], np.inf), pixel)
     used, corner = np.unique(face, return_inverse=True)
     place = torch.from_numpy(hit.reshape(-1, 3)[used]).float()
     triangles = torch.from_numpy(corner.reshape(face.shape).T.copy())
     return Data(pos=place, face=triangles, sight=torch.from_numpy(axes[2].copy()))
 
 
-def _rays(axes: Array, eye: Array, center: Array, radius: float, size: int) -> Array:
+def camera_rays(axes: Array, eye: Array, center: Array, radius: float, size: int) -> Array:
     """Return unit directions ``[size, size, 3]`` through the disk around the center."""
     side = (np.arange(size) + 0.5) / size * 2 - 1
     x, y = np.meshgrid(side, side, indexing="ij")
@@ -71,7 +71,7 @@ def _rays(axes: Array, eye: Array, center: Array, radius: float, size: int) -> A
     return ray / np.linalg.norm(ray, axis=2, keepdims=True)
 
 
-def _depth(mesh: Data, eye: Array, ray: Array) -> Array:
+def ray_depth(mesh: Data, eye: Array, ray: Array) -> Array:
     """Return the distance of the first hit along each ray, infinite if there is none."""
     open3d = load_open3d()
     tensor = open3d.core.Tensor
@@ -83,7 +83,7 @@ def _depth(mesh: Data, eye: Array, ray: Array) -> Array:
     return np.asarray(scene.cast_rays(rays)["t_hit"].numpy(), dtype=np.float64)
 
 
-def _triangles(depth: Array, pixel: float) -> Array:
+def join_pixels(depth: Array, pixel: float) -> Array:
     """Return triangles ``[F, 3]`` of pixels of continuous depth ``[H, W]``, facing the camera."""
     number = np.arange(depth.size).reshape(depth.shape)
     a, b = number[:-1, :-1].ravel(), number[1:, :-1].ravel()

@@ -18,10 +18,11 @@ SMOOTHING = (3, 12, 50)
 STEPS = 12
 # Unit of the noise levels (radians or edge lengths), and their lower bound.
 NOISE_UNIT, LEAST_NOISE = 0.35, 0.002
-# Bandwidth in edge lengths of the window in which local noise cues are averaged, and their number:
-# the movement under each amount of smoothing, and the angle to the smoothest normals.
-CUE_BANDWIDTH = 3.0
-NUM_CUES = len(SMOOTHING) + 1
+# Bandwidths in edge lengths of mean normals, the first also of the window in which local noise cues
+# are averaged; and the number of cues: the movement under each amount of smoothing, and the angles
+# to the smoothest normals and to the mean normals.
+CUE_BANDWIDTHS = (4.0, 9.0)
+NUM_CUES = len(SMOOTHING) + 1 + len(CUE_BANDWIDTHS)
 
 
 def initial_surface(elements: TriangleElements, pos: Tensor) -> Surface:
@@ -51,7 +52,7 @@ def initial_surface(elements: TriangleElements, pos: Tensor) -> Surface:
         log_noise=torch.stack(
             [estimate_noise(input_normal, elements.neighbors()), _log_median(displacement)]
         ),
-        local_noise=_local_noise(input_normal, input_center, geometry),
+        local_noise=_local_noise(input_normal, input_center, input_area, geometry),
     )
 
 
@@ -78,22 +79,31 @@ def estimate_noise(normal: Tensor, pairs: Tensor) -> Tensor:
 
 
 def _local_noise(
-    input_normal: Tensor, input_center: Tensor, smoothed: list[tuple[Tensor, Tensor]]
+    input_normal: Tensor,
+    input_center: Tensor,
+    input_area: Tensor,
+    smoothed: list[tuple[Tensor, Tensor]],
 ) -> Tensor:
     """Return the logarithms of noise cues averaged around each element, ``[N, NUM_CUES]``.
 
     Noise that is correlated between neighbors moves little under a few smoothing steps and more
-    under many, unlike independent noise.
+    under many, unlike independent noise; waves of many edges show only beside mean normals.
     """
     moved = [((center - input_center) * normal).sum(dim=1) for normal, center in smoothed]
-    chord = torch.linalg.vector_norm(input_normal - smoothed[-1][0], dim=1)
-    squares = torch.stack([*moved, chord], 1).square()
-    lattice = Lattice.build(smoothed[0][1] / CUE_BANDWIDTH)
-    total = lattice.slice(
-        lattice.blur(lattice.splat(torch.cat([squares, torch.ones_like(squares[:, :1])], 1)))
-    )
-    mean = total[:, :-1] / total[:, -1:].clamp(min=1e-12)
+    lattices = [Lattice.build(smoothed[0][1] / bandwidth) for bandwidth in CUE_BANDWIDTHS]
+    total = input_area.unsqueeze(1) * input_normal
+    means = [torch.nn.functional.normalize(_blur(each, total), dim=1) for each in lattices]
+    chords = [
+        torch.linalg.vector_norm(input_normal - other, dim=1) for other in (smoothed[-1][0], *means)
+    ]
+    squares = torch.stack([*moved, *chords, torch.ones_like(chords[0])], 1).square()
+    sums = _blur(lattices[0], squares)
+    mean = sums[:, :-1] / sums[:, -1:].clamp(min=1e-12)
     return (mean.sqrt().clamp(min=LEAST_NOISE) / NOISE_UNIT).log()
+
+
+def _blur(lattice: Lattice, x: Tensor) -> Tensor:
+    return lattice.slice(lattice.blur(lattice.splat(x)))
 
 
 def _log_median(values: Tensor) -> Tensor:

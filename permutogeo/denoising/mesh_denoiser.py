@@ -46,6 +46,10 @@ BANDWIDTHS: tuple[Bandwidths, ...] = (
 # Independent noise of 0.1 edge lengths or more gave at most -0.02, correlated noise 0.04 or more.
 # Displacements that independent noise explains are at most this factor of its estimate.
 SCAN_CORRELATION, SCAN_FACTOR = 0.035, 1.25
+# Repetitions of the last stage for scans, and steps of their last vertex update, if displacements
+# correlate by the first value at least.
+SCAN_REPEATS = 2
+SLOW_CORRELATION, SLOW_STEPS = 0.3, 100
 
 
 class MeshDenoiser(Pretrained):
@@ -163,6 +167,8 @@ class MeshDenoiser(Pretrained):
         scaled = (local / elements.spacing).float()
         estimate = self._normals(elements, scaled, max(strength, 1.0), count)
         moved = elements.fit(scaled, estimate, elements.steps)
+        if elements.update.correlation(moved - scaled) > SLOW_CORRELATION:
+            moved = elements.fit(scaled, estimate, SLOW_STEPS)
         moved, judged = judge(elements, scaled, moved, estimate)
         step = (moved - scaled).double() * min(strength, 1.0)
         data.pos = pos + ((step * elements.spacing) @ frame.t()).to(pos.dtype)
@@ -202,6 +208,8 @@ class MeshDenoiser(Pretrained):
         """
         surface = initial_surface(elements, pos)
         stages = self._choose_stages(elements, pos, surface)
+        if stages is self.scan_stages and count == len(self.stages):
+            count += SCAN_REPEATS
         for index in range(count):
             stage = stages[min(index, len(stages) - 1)]
             estimate = stage(surface)

@@ -12,10 +12,16 @@ from permutogeo.denoising.vertex_update import VertexUpdate
 # noise at few vertices.
 KINDS = ("normal", "isotropic", "normal", "jitter", "impulse", "isotropic")
 # Kinds of meshes beside these: correlated between neighbors, along the line of sight, rounded in
-# depth, stronger along one axis, of a level that varies over the surface, and sums of two kinds.
-SCAN_KINDS = ("smooth", "smooth", "ray", "quantized", "anisotropic", "varying", "mixed", "scanner")
+# depth, stronger along one axis, of a level that varies over the surface, sums of two kinds, and
+# rounded depth that was filtered a little, or much as by the fusion of many frames.
+SCAN_KINDS = (
+    *("smooth", "smooth", "ray", "quantized", "quantized", "anisotropic", "varying", "mixed"),
+    *("scanner", "fused", "fused"),
+)
 # Range of the number of smoothing steps of correlated noise; neighbors then correlate by 0.5-0.98.
-SMOOTHING_STEPS = (1, 40)
+SMOOTHING_STEPS, FUSED_STEPS = (1, 40), (10, 80)
+# Fused noise has longer waves: it is larger at the same slopes.
+FUSED_FACTOR = 2.5
 
 
 def add_noise(
@@ -103,7 +109,7 @@ def _scan_noise(
     if kind == "varying":
         factor = (0.9 * smooth_noise(pos, face, 60, generator)).exp()
         return pos + std * _unit_variance(size * factor) * normal
-    low, high = SMOOTHING_STEPS
+    low, high = FUSED_STEPS if kind == "fused" else SMOOTHING_STEPS
     steps = round(low * (high / low) ** float(torch.rand((), generator=generator)))
     if kind == "smooth":
         return pos + std * smooth_noise(pos, face, steps, generator) * normal
@@ -112,12 +118,16 @@ def _scan_noise(
     if kind == "ray":
         return pos + std * _unit_variance(size / slant) * ray
     depth = (pos @ ray).unsqueeze(1)
+    if kind == "fused":
+        noise = smooth_noise(pos, face, steps, generator)
+        return pos + FUSED_FACTOR * std * noise * ray
     # Steps of a range camera: rounded depth, of noise correlated by the matching window.
     noise = smooth_noise(pos, face, max(1, steps // 4), generator)
-    step = std * (1.5 + 2 * float(torch.rand((), generator=generator)))
-    rounded = ((depth + 0.6 * std * noise) / step).round() * step
+    width, share = torch.rand(2, generator=generator).tolist()
+    step = std * (1.5 + 2 * width)
+    rounded = ((depth + (0.1 + 0.7 * share) * std * noise) / step).round() * step
     error = rounded - depth
-    if kind == "scanner":  # and filtered afterwards, as fused scans are
+    if kind == "scanner":  # and filtered afterwards
         update = VertexUpdate(face, len(pos))
         error = update.average(error.float(), _integer(1, 4, generator)).to(pos)
     return pos + std * _unit_variance(error - error.mean()) * ray

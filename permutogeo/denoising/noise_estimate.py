@@ -25,6 +25,9 @@ SMOOTHER = (0.07, 0.12)
 # nearly vanishes, as on the faces of a box.
 LEAST_SMOOTHER = (0.45, 0.6)
 NEARLY_FLAT = (0.05, 0.1)
+# Noise of long waves, as of fused scans, has little high-pass signal: displacements that correlate
+# between neighbors by the first value at least are trusted by the median angle alone.
+WAVES, WAVES_SIMPLER = 0.8, (0.36, 0.5)
 # Largest increase of the fraction of slivers, unless the noise is obvious.
 MORE_SLIVERS = (0.015, 0.03)
 # Fractions and angles that name the reason: slivers, coarse meshes, no noise.
@@ -78,11 +81,17 @@ def roughness(elements: TriangleElements, pos: Tensor) -> Roughness:
     return Roughness(quartile / QUARTILE, quartile, median, slivers)
 
 
-def trust(before: Roughness, after: Roughness, num_faces: Tensor) -> Tensor:
+def trust(before: Roughness, after: Roughness, num_faces: Tensor, correlation: Tensor) -> Tensor:
     """Return the fraction of the displacement to apply to each part, ``[C]`` in [0, 1].
 
     Noise is what a much simpler surface nearby explains. A clean surface has none: smoothing it
     leaves it about as complicated as it was.
+
+    Args:
+        before: Roughness of the input.
+        after: Roughness of the denoised surface.
+        num_faces: Number of faces of each part.
+        correlation: Correlation of displacements between neighbors in each part.
     """
     tiny = 1e-6
     simpler = after.angle / before.angle.clamp(min=tiny)
@@ -94,8 +103,9 @@ def trust(before: Roughness, after: Roughness, num_faces: Tensor) -> Tensor:
     accepted = accepted * torch.maximum(
         _ramp(after.slivers - before.slivers, MORE_SLIVERS), _ramp(smoother, SMOOTHER)
     )
-    is_noisy = (num_faces >= FEWEST_FACES) & (before.noise > LEAST_NOISE)
-    return torch.where(is_noisy, accepted, 0.0)
+    accepted = torch.where(before.noise > LEAST_NOISE, accepted, 0.0)
+    waves = torch.where(correlation > WAVES, _ramp(simpler, WAVES_SIMPLER), 0.0)
+    return torch.where(num_faces >= FEWEST_FACES, torch.maximum(accepted, waves), 0.0)
 
 
 def reasons(before: Roughness, num_faces: Tensor) -> list[str]:

@@ -159,27 +159,35 @@ class NormalStage(torch.nn.Module):
         area = surface.area.unsqueeze(1)
         input_normal = surface.input_area.unsqueeze(1) * surface.input_normal
         x = torch.cat([input_normal, area * surface.normal, area, area * surface.center], 1)
-        means = [_lattice_means(x, surface, *pair) for pair in self.bandwidths]
-        normals = [
+        first = [
             surface.estimate,
             surface.input_normal,
             surface.normal,
             *surface.smoothed_normals.unbind(1),
-            *(normal for each in means for normal in each.normals),
         ]
-        log_mass = torch.cat([each.log_mass for each in means], 1)
-        along, across = _split_offsets(
-            torch.stack([each.offset for each in means], 1), surface.estimate
-        )
+        # Filled in place: a list of all candidates beside its stack would double the memory.
+        normals = x.new_empty(len(x), self.num_candidates, 3)
+        for index, normal in enumerate(first):
+            normals[:, index] = normal
+        lengths, masses, along, across = [], [], [], []
+        for number, pair in enumerate(self.bandwidths):
+            found = _lattice_means(x, surface, *pair)
+            for index, normal in enumerate(found.normals):
+                normals[:, len(first) + 2 * number + index] = normal
+            lengths += found.lengths
+            masses.append(found.log_mass)
+            height, width = _split_offsets(found.offset, surface.estimate)
+            along.append(height)
+            across.append(width)
         statistics = [
-            *(length for each in means for length in each.lengths),
-            log_mass - log_mass[:, 1:2],  # relative to the second lattice
-            along,
-            across,
+            *lengths,
+            *(mass - masses[1] for mass in masses),  # relative to the second lattice
+            *along,
+            *across,
             _element_statistics(surface),
             surface.local_noise[:, : self.num_cues],
         ]
-        return Candidates(torch.stack(normals, 1), torch.cat(statistics, 1))
+        return Candidates(normals, torch.cat(statistics, 1))
 
     def inputs(self, candidates: Candidates) -> Tensor:
         """Return the inputs of the MLP before standardization, ``[N, I]``."""
@@ -244,7 +252,6 @@ def _element_statistics(surface: Surface) -> Tensor:
 
 
 def _split_offsets(offset: Tensor, normal: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the components of offsets ``[N, L, 3]`` along and across normals, ``[N, L]`` each."""
-    along = (offset * normal.unsqueeze(1)).sum(dim=2)
-    across = offset - along.unsqueeze(2) * normal.unsqueeze(1)
-    return along, torch.linalg.vector_norm(across, dim=2)
+    """Return the components of offsets ``[N, 3]`` along and across normals, ``[N, 1]`` each."""
+    along = (offset * normal).sum(dim=1, keepdim=True)
+    return along, torch.linalg.vector_norm(offset - along * normal, dim=1, keepdim=True)

@@ -17,6 +17,9 @@ from permutogeo.denoising.triangles import TriangleElements
 # many smoothing steps and the mean of the same around it; and this many mean heights of the
 # triangles around it.
 DEVIATIONS, SMOOTHED, HEIGHTS = 4.0, 20, 3.0
+# Where displacements correlate between neighbors (from none at the first value to all at the
+# second), a vertex may move farther by this factor of the displacements around it.
+CORRELATED, AROUND = (0.2, 0.6), 2.5
 # Steps of the neighborhood in which heights and displacements are averaged.
 NEIGHBORHOOD = 4
 # A vertex of the boundary moves at most this factor of the mean around it.
@@ -63,7 +66,8 @@ def judge(
     """
     num_faces = torch.bincount(elements.part[elements.face[0]], minlength=elements.num_parts)
     before, after = roughness(elements, pos), roughness(elements, moved)
-    fraction = trust(before, after, num_faces)
+    correlation = _correlation(elements, moved - pos)
+    fraction = trust(before, after, num_faces, correlation)
     kept = (fraction <= 0) & (num_faces > 0)
     why = reasons(before, num_faces) if bool(kept.any()) else []
     counts = Counter(why[index] for index in kept.nonzero().flatten().tolist())
@@ -73,7 +77,9 @@ def judge(
         left_alone=int(kept.sum()),
         reasons=tuple(reason for reason, _ in counts.most_common()),
     )
-    limited = limit_displacement(elements, pos, moved, estimate, fraction, before.noise)
+    limited = limit_displacement(
+        elements, pos, moved, estimate, fraction, before.noise, correlation
+    )
     return limited, judgment
 
 
@@ -96,6 +102,7 @@ def limit_displacement(
     estimate: Tensor,
     fraction: Tensor,
     noise: Tensor,
+    correlation: Tensor,
 ) -> Tensor:
     """Return positions between ``pos`` and ``moved`` that satisfy all limits, ``[V, 3]``.
 
@@ -106,11 +113,12 @@ def limit_displacement(
         estimate: Estimated normals of the faces ``[F, 3]``.
         fraction: Fraction of the displacement to apply to each part, ``[C]``.
         noise: Estimated noise of each part in local edge lengths, ``[C]``.
+        correlation: Correlation of displacements between neighbors in each part, ``[C]``.
     """
     step = (moved - pos) * fraction[elements.part].unsqueeze(1).to(pos.dtype)
     if not bool(step.any()):
         return pos.clone()
-    step = _limit_lengths(elements, pos, step, noise)
+    step = _limit_lengths(elements, pos, step, noise, correlation)
     step = _limit_boundary(elements, step)
     step = _keep_volume(elements, pos, step)
     return pos + _turn_back(elements, pos, step, estimate)
@@ -124,11 +132,21 @@ def signed_volumes(elements: TriangleElements, pos: Tensor) -> Tensor:
     return total.index_add(0, elements.part[elements.face[0]], volume)
 
 
-def _limit_lengths(elements: TriangleElements, pos: Tensor, step: Tensor, noise: Tensor) -> Tensor:
+def _correlation(elements: TriangleElements, step: Tensor) -> Tensor:
+    """Return the correlation of displacements between neighbors in each part, ``[C]``."""
+    product = (step * elements.update.neighbor_mean(step)).sum(dim=1)
+    pair = torch.stack([product, step.square().sum(dim=1)], 1).double()
+    total = pair.new_zeros(elements.num_parts, 2).index_add(0, elements.part, pair)
+    return (total[:, 0] / total[:, 1].clamp(min=1e-30)).to(step.dtype)
+
+
+def _limit_lengths(
+    elements: TriangleElements, pos: Tensor, step: Tensor, noise: Tensor, correlation: Tensor
+) -> Tensor:
     """Limit displacements by the noise and by the heights of the triangles around.
 
     Noise that is correlated between neighbors is larger than the estimate; it moves under
-    smoothing.
+    smoothing, and so do the vertices around.
     """
     update = elements.update
     height = update.triangle_mean(elements.width(pos).unsqueeze(1))
@@ -137,7 +155,10 @@ def _limit_lengths(elements: TriangleElements, pos: Tensor, step: Tensor, noise:
     edge = elements.local_edge(pos).unsqueeze(1)
     explained = DEVIATIONS * noise[elements.part].unsqueeze(1).to(pos.dtype) * edge
     explained = explained + smoothed.sqrt() + update.average(smoothed, NEIGHBORHOOD).sqrt()
-    return _shorten(step, torch.minimum(limit, explained))
+    low, high = CORRELATED
+    share = AROUND * ((correlation - low) / (high - low)).clamp(0, 1)[elements.part].unsqueeze(1)
+    around = update.average(step.square().sum(dim=1, keepdim=True), NEIGHBORHOOD).sqrt()
+    return _shorten(step, torch.minimum(limit, explained + share * around))
 
 
 def _limit_boundary(elements: TriangleElements, step: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from permutogeo.runtime import bridge, memory, threads
 MOST_CODES = 2**29
 _CPU = torch.device("cpu")
 _MOST_FIRST_SLOTS = 2**19
-# Small tables grow by four, large ones by two: they take most of the memory of a build.
-_LARGE = 2**21
+# Small tables grow by what is expected, large ones by two: they take most of the memory of a build.
+_LARGE, _MOST_GROWTH = 2**21, 16
 # Slots of a table that does not fit the cache.
 _PREFETCHED = 2**20
 # Fewest points for which another table pays.
@@ -95,9 +95,9 @@ class ThreadTables:
         """Move the codes into larger tables."""
         del self.slots
         code = self.code
-        self._allocate(self.capacity * (4 if self.capacity < _LARGE else 2))
+        self._allocate(self._next_capacity())
         for t, size in enumerate(self.size.tolist()):
-            self.code[t, :size] = code[t, :size]
+            memory.copy(self.code[t, :size], code[t, :size])
         del code
         self._launch(
             self.kernels.insert,
@@ -105,6 +105,14 @@ class ThreadTables:
             shift(self.capacity),
             bridge.array(self.slots, 2),
         )
+
+    def _next_capacity(self) -> int:
+        """Return the slots for the codes of all points, if codes per point stay as so far."""
+        if self.capacity >= _LARGE:
+            return 2 * self.capacity
+        points, done = self.first.diff(), (self.next - self.first[:-1]).clamp(min=1)
+        wanted = power_of_two(int((self.size * points * 8 // (5 * done)).max()))
+        return min(max(wanted, 2 * self.capacity), _MOST_GROWTH * self.capacity, _LARGE)
 
     def _allocate(self, capacity: int) -> None:
         """Allocate free slots, and room for as many codes as they may hold."""
@@ -192,7 +200,9 @@ def _most_codes(capacity: int) -> int:
 def _drop_duplicates(codes: np.ndarray, chunk: int = 2**20) -> np.ndarray:
     """Move the distinct ones of sorted codes to the front, in chunks that need little memory."""
     new = np.ones(len(codes), dtype=bool)
-    np.any(codes[1:] != codes[:-1], axis=1, out=new[1:])
+    np.not_equal(codes[1:, 0], codes[:-1, 0], out=new[1:])
+    for word in range(1, codes.shape[1]):
+        new[1:] |= codes[1:, word] != codes[:-1, word]
     kept = 0
     for first in range(0, len(codes), chunk):
         part = codes[first : first + chunk][new[first : first + chunk]]

@@ -44,7 +44,16 @@ def table(noise, angle, slivers=0.0):
     ],
 )
 def test_a_surface_is_trusted_if_it_is_much_simpler(before, after, faces, expected):
-    assert float(trust(before, after, torch.tensor([faces]))) == expected
+    assert float(trust(before, after, torch.tensor([faces]), torch.tensor([0.1]))) == expected
+
+
+@pytest.mark.parametrize(
+    "correlation, angle, expected", [(0.9, 0.03, 1), (0.9, 0.09, 0), (0.5, 0.03, 0)]
+)
+def test_long_waves_are_trusted_if_the_surface_is_much_simpler(correlation, angle, expected):
+    before, after = table(0.001, 0.1), table(0.001, angle)
+    found = trust(before, after, torch.tensor([500]), torch.tensor([correlation]))
+    assert float(found) == expected
 
 
 def test_grouped_quantiles_are_those_of_each_group():

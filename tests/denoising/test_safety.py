@@ -5,12 +5,12 @@ from permutogeo.denoising.safety import judge, limit_displacement, signed_volume
 from permutogeo.denoising.triangles import TriangleElements
 
 
-def limited(pos, face, moved, fraction=None):
+def limited(pos, face, moved, fraction=None, level=10.0, correlation=0.0):
     elements = TriangleElements(pos, face)
     fraction = torch.ones(elements.num_parts) if fraction is None else fraction
     estimate = face_geometry(pos, face)[0]
-    noise = torch.full_like(fraction, 10.0)
-    return elements, limit_displacement(elements, pos, moved, estimate, fraction, noise)
+    noise, similar = (torch.full_like(fraction, value) for value in (level, correlation))
+    return elements, limit_displacement(elements, pos, moved, estimate, fraction, noise, similar)
 
 
 def test_no_face_is_turned_over(icosphere):
@@ -50,6 +50,18 @@ def test_parts_that_are_not_trusted_stay(icosphere):
     _, found = limited(both, faces, both + step, torch.tensor([1.0, 0.0]))
     assert torch.equal(found[len(pos) :], both[len(pos) :])
     assert not torch.equal(found[: len(pos)], pos)
+
+
+def test_correlated_displacements_may_be_longer(icosphere):
+    """A wave over a sphere without high-pass noise: only as correlated noise it is taken off."""
+    pos, face = icosphere(4)
+    moved = pos * (1 + 0.03 * torch.sin(12 * pos[:, :1]))
+    length = [
+        (limited(pos, face, moved, level=0.0, correlation=value)[1] - pos).norm(dim=1).mean()
+        for value in (0.0, 0.9)
+    ]
+    assert length[0] < 0.3 * length[1]
+    assert length[1] > 0.8 * (moved - pos).norm(dim=1).mean()
 
 
 def test_smoothing_a_clean_surface_is_refused(icosphere):

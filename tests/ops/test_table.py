@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from permutogeo import Lattice, ops
-from permutogeo.ops.table import hash_capacity
+from permutogeo.ops.table import ThreadTables, hash_capacity
 from permutogeo.testing.reference import ReferenceLattice
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -90,6 +90,19 @@ def test_prefetched_tables_give_the_same_lattice(monkeypatch, dim, spread):
     prefetched = Lattice.build(feature)
     for name in ("weight", "vertex", "code"):
         assert torch.equal(getattr(plain, name), getattr(prefetched, name))
+
+
+def test_a_table_grows_once_to_what_uniform_points_need(monkeypatch):
+    grown, grow = [], ThreadTables._grow
+
+    def recorded(self) -> None:
+        grow(self)
+        grown.append(self.capacity)
+
+    monkeypatch.setattr(ThreadTables, "_grow", recorded)
+    lattice = Lattice.build(20 * torch.rand(10_000, 5))
+    assert lattice.num_vertices > 4 * 16384 * 5 // 8  # four times the first slots would not do
+    assert grown == [131072]
 
 
 def test_most_codes_of_a_table():
