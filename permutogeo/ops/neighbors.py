@@ -12,6 +12,10 @@ from permutogeo.ops import boxes, stencils
 from permutogeo.ops._library import define
 from permutogeo.runtime import bridge, memory
 
+# Blocks of vertices, times offsets, in a part of a split launch: waking a thread takes longer than
+# fewer.
+_FEWEST_BLOCKS = 96
+
 # One offset of each opposite pair [H, d, 1], the columns of the pair [H, 2] int32, and the largest
 # coordinate of an offset.
 _HalfStencil = tuple[torch.Tensor, torch.Tensor, int]
@@ -90,7 +94,7 @@ def _merge(
         *(bridge.array(column, 2), bridge.array(out, 2)),
         device=device,
         inner=(offset.shape[0],),
-        grain=4,
+        grain=max(1, _FEWEST_BLOCKS // offset.shape[0]),
     )
     return out
 
