@@ -23,15 +23,15 @@ def test_names_are_checked():
 def test_missing_libraries_are_named(monkeypatch, names, code):
     done = []
 
-    def bench_one(names, quick):
+    def bench_one(names, quick, record):
         if names == ["crf"]:
             raise ModuleNotFoundError("No module named 'skimage'", name="skimage")
-        done.append((names, quick))
+        done.append((names, quick, record))
 
     monkeypatch.setattr(benchmarks, "run", bench_one)
     result = run(*names, "--quick")
     assert result.exit_code == code
-    assert done == ([(["paper"], True)] if "paper" in names else [])
+    assert done == ([(["paper"], True, None)] if "paper" in names else [])
     left_out = "Left out 'crf', which needs skimage: pip install 'permutogeo[bench]'\n"
     assert result.stderr == (left_out if "crf" in names else "")
 
