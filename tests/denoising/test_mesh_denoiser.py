@@ -180,16 +180,19 @@ def test_empty(model):
     assert model(mesh).pos.shape == (0, 3)
 
 
+TRIANGLE = torch.tensor([[0], [1], [2]])
+
+
 @pytest.mark.parametrize(
     "data, options, message",
     [
         (Data(x=torch.rand(3, 3)), {}, "Expected 'pos' in data"),
         (Data(pos=torch.rand(3, 2)), {}, r"shape \[N, 3\]"),
-        (Data(pos=torch.tensor([[0.0, math.nan, 0.0]])), {}, "finite 'pos'.*row 0"),
+        (Data(pos=torch.full((3, 3), math.nan), face=TRIANGLE), {}, "finite 'pos'.*row 0"),
         (Data(pos=torch.eye(3), face=torch.tensor([[0], [1], [3]])), {}, "from 0 to 2"),
-        (Data(pos=torch.eye(3)), {"strength": -1.0}, "'strength' >= 0"),
-        (Data(pos=torch.eye(3)), {"strength": math.nan}, "'strength' >= 0"),
-        (Data(pos=torch.eye(3)), {"iterations": -1}, "'iterations' >= 0"),
+        (Data(pos=torch.eye(3), face=TRIANGLE), {"strength": -1.0}, "'strength' >= 0"),
+        (Data(pos=torch.eye(3), face=TRIANGLE), {"strength": math.nan}, "'strength' >= 0"),
+        (Data(pos=torch.eye(3), face=TRIANGLE), {"iterations": -1}, "'iterations' >= 0"),
         (Batch.from_data_list([Data(pos=torch.eye(3))]), {}, "one graph"),
     ],
 )
