@@ -38,7 +38,7 @@ def make(words: int) -> SimpleNamespace:
         b, h = wp.tid()
         v = (b + start) * block
         count = code.shape[0]
-        last = wp.min(v + block, count)
+        last = v + wp.min(block, count - v)  # v + block may pass 2^31
         shift = offset[h]
         there = column[h, 0]
         back = column[h, 1]

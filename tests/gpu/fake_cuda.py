@@ -21,6 +21,7 @@ import importlib
 import itertools
 import math
 import os
+import pkgutil
 import random
 import re
 import shutil
@@ -314,7 +315,9 @@ def _record_implementations() -> dict:
         return real(self, name, function, *rest, **options)
 
     with mock.patch.object(torch.library.Library, "impl", impl):
-        importlib.import_module("permutogeo.ops")
+        package = importlib.import_module("permutogeo.ops")
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"permutogeo.ops.{module.name}")
     return found
 
 
