@@ -1,4 +1,4 @@
-"""Which points decide the label of a point? PyG's GNNExplainer on a trained lattice network.
+"""PyG's GNNExplainer on a trained lattice network: the points that decide the label of a point.
 
     python examples/explain_model.py
 

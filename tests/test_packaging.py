@@ -88,7 +88,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(built):
 
 
 def test_the_metadata(built):
-    """What package indexes show, in agreement with the citation file and the changelog."""
+    """The metadata of the wheel agrees with the citation file and the changelog."""
     with zipfile.ZipFile(built[1]) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = message_from_bytes(archive.read(name))

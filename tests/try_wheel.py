@@ -1,4 +1,4 @@
-"""What a user does first with an installed permutogeo: ``python try_wheel.py`` in an empty folder.
+"""First steps of a user with an installed permutogeo: ``python try_wheel.py`` in an empty folder.
 
 Run by ``make trywheel`` and ``tests/test_packaging.py`` with the wheel in an empty environment.
 """

@@ -30,7 +30,7 @@ from permutogeo.cli.paths import check_image_paths, make_folders
 
 
 class UpsampleMethod(str, Enum):
-    """How to upsample."""
+    """Method of upsampling."""
 
     filter = "filter"
     solver = "solver"
