@@ -11,7 +11,7 @@ import importlib
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["BENCHMARKS", "run"]
+__all__ = ["BENCHMARKS", "record_tables", "run"]
 
 # Name on the command line -> module and function.
 BENCHMARKS = {
@@ -49,16 +49,23 @@ def run(names: list[str], quick: bool = False, record: Path | None = None) -> No
         if record is None:
             call(quick)
         else:
-            _record(name, call, quick, record)
+            record_tables(name, call, quick, record)
 
 
-def _record(name: str, call: Callable[[bool], None], quick: bool, folder: Path) -> None:
+def record_tables(
+    name: str,
+    call: Callable[[bool], object],
+    quick: bool,
+    folder: Path,
+    command: str | None = None,
+) -> None:
+    """Run a benchmark and write its tables to ``bench_NAME.json`` and so on."""
     from permutogeo.benchmarks.record import write_table
     from permutogeo.benchmarks.timing import printed
 
     printed.clear()
     call(quick)
-    command = f"permutogeo bench {name}" + (" --quick" if quick else "")
+    command = (command or f"permutogeo bench {name}") + (" --quick" if quick else "")
     for index, (title, columns, rows) in enumerate(printed):
         suffix = f"_{index + 1}" if index else ""
         write_table(folder / f"bench_{name}{suffix}.json", title, columns, rows, command)
