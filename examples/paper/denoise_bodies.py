@@ -16,6 +16,7 @@ import time
 
 import torch
 import trimesh
+from _networks import draw_curves
 from _record import arguments, record
 from torch.utils.data import DataLoader, Dataset
 from torch_geometric.data import Data
@@ -200,19 +201,13 @@ def draw_bodies(body, methods, path, size):
 
 def draw_errors(found, path):
     """Plot the errors over the bandwidth."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5, 3.2), layout="constrained")
-    axes = figure.subplots()
-    axes.set(xlabel="bandwidth, mm", ylabel="RMSE, mm", xscale="log")
-    gauss = {found["sigma"]: found["validation_gauss"]}
-    curves = {"Gauss, training": found["search"], "Gauss, validation": gauss,
-              "learned, validation": found["validation_learned"]}  # fmt: skip
-    for label, errors in curves.items():
-        axes.plot([MM * sigma for sigma in errors], errors.values(), marker="o", label=label)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=120)
+    errors = {
+        "Gauss, training": found["search"],
+        "Gauss, validation": {found["sigma"]: found["validation_gauss"]},
+        "learned, validation": found["validation_learned"],
+    }
+    curves = {name: [(MM * s, e) for s, e in own.items()] for name, own in errors.items()}
+    draw_curves(path, curves, "bandwidth, mm", "RMSE, mm")
 
 
 def options():

@@ -18,7 +18,6 @@ from functools import partial
 import torch
 from _coarse import train_coarse
 from _record import DATA, arguments, record
-from PIL import Image
 from torch.nn import functional
 from torch.utils.data import DataLoader, Subset
 from torch_geometric.transforms import Compose
@@ -34,7 +33,7 @@ from permutogeo.train import (
     scale_search,
 )
 from permutogeo.transforms import BilateralFeature
-from permutogeo.viz import overlay
+from permutogeo.viz import image_panels, overlay
 
 SHOWN = ("mean_iou", "accuracy", "class_accuracy")
 
@@ -257,14 +256,11 @@ class Experiment:
         """Draw the labels of the network, the Gaussian CRF and the loose CRF side by side."""
         data = self.val[0]
         size = (data.height, data.width)
-        photograph = (255 * data.x).round().byte().view(*size, 3).numpy()
-        shown = [crfs[name] for name in ("network", "gauss 2", "loose 2") if name in crfs]
-        labels = [self.predict(crf, data)[0].argmax(1).view(size) for crf in shown]
-        panels = [overlay(photograph, label, legend=False) for label in labels]
-        sheet = Image.new("RGB", (len(panels) * size[1], size[0]))
-        for i, panel in enumerate(panels):
-            sheet.paste(panel, (i * size[1], 0))
-        sheet.save(path)
+        photograph, panels = (255 * data.x).round().byte().view(*size, 3).numpy(), {}
+        for name in filter(crfs.__contains__, ("network", "gauss 2", "loose 2")):
+            label = self.predict(crfs[name], data)[0].argmax(1).view(size)
+            panels[name] = overlay(photograph, label, legend=False)
+        image_panels(panels, path)
 
 
 def main():
