@@ -27,9 +27,8 @@ def arguments(text, quick="few data, small networks, few steps", **options):
     parser.add_argument("--quick", action="store_true", help=quick)
     for name, option in options.items():
         default, shown = option if isinstance(option, tuple) else (option, None)
-        settings = {"action": "store_true"} if default is False else {"default": default}
-        if default not in (None, False):
-            settings["type"] = type(default)
+        kind = str if default is None else type(default)
+        settings = {"action": "store_true"} if kind is bool else {"type": kind, "default": default}
         parser.add_argument(f"--{name.replace('_', '-')}", help=shown, **settings)
     return parser
 

@@ -93,13 +93,13 @@ class Experiment:
 
     def __init__(self, args):
         self.args = args
-        self.side = 64 if args.quick else None
+        side = args.middle or None
         # Depth is far from 0: keep_constants spares the filter from learning to keep it flat.
-        self.filters = Filters((1, 3), rmse, args, self.side or args.side, keep_constants=True)
+        self.filters = Filters((1, 3), rmse, args, args.side, keep_constants=True)
         counts = {"train": 2, "test": 2} if args.quick else {"train": None, "test": args.test}
         train, held = (Rooms(args.data, split, count) for split, count in counts.items())
-        self.train = Samples(train, FACTOR, FACTOR, self.side, missing=0.0)
-        self.held = Samples(held, FACTOR, FACTOR, self.side, missing=0.0)
+        self.train = Samples(train, FACTOR, FACTOR, side, missing=0.0)
+        self.held = Samples(held, FACTOR, FACTOR, side, missing=0.0)
         if args.predicted:
             self.train, self.held = predict_depth(self.train, self.held, args)
 
@@ -154,6 +154,7 @@ def main():
     parser = arguments(
         __doc__, "the middle of a few images", data=DATA,
         side=(224, "side of the training crops"), epochs=10, lr=0.01,
+        middle=(0, "side of the center crops to use; 0: whole images"),
         trials=(16, "bandwidths to try, at most"), test=(118, "test images"),
         predicted=(False, "predict depth from color first"),
         folds=(2, "networks that predict depth"), network_epochs=(40, "of these networks"),
@@ -163,6 +164,7 @@ def main():
     args = parser.parse_args()
     if args.quick:
         args.epochs, args.trials, args.wider, args.network_epochs = 1, 2, [1.0], 1
+        args.middle = 64
     torch.manual_seed(args.seed)
     args.output.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()

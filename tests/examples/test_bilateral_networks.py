@@ -128,7 +128,7 @@ def test_options(examples, monkeypatch):
     """Defaults give the type of an option; False makes it a flag."""
     monkeypatch.setattr("sys.argv", ["examples/paper/tiles.py"])
     make = examples("_record").arguments
-    parser = make("A script.", data=(None, "a folder"), lr=0.1, network_steps=3, today=False)
+    parser = make("A script.", data=(None, "a folder"), lr=0.1, network_steps=0, today=False)
     args = parser.parse_args(["--network-steps", "4", "--today", "--data", "x"])
     assert (args.data, args.lr, args.network_steps, args.today) == ("x", 0.1, 4, True)
     assert str(args.output) == "runs/tiles" and not args.quick
