@@ -70,5 +70,8 @@ def bench(
                     f"Left out '{name}', which needs {error.name}: pip install 'permutogeo[bench]'"
                 )
                 left_out.append(name)
+            except ImportError as error:  # of ours, and says what to install
+                note(f"Left out '{name}'. {error}")
+                left_out.append(name)
     if len(left_out) == len(chosen):
         raise typer.Exit(1)
