@@ -34,7 +34,7 @@ def bench(
 
     Benchmarks: bilateral, crf, building, convolution, paper, threads, scaling, memory, startup,
     distributed, operators, denoising, clouds, pictures, spconv, tiles, seams, steps, gpu,
-    occupancy, roofline, solver, encoding. Libraries that are not installed are left out; install
+    occupancy, roofline, solver, encoding, attention. Libraries that are not installed are left out; install
     them with: pip install 'permutogeo[bench]'
 
     With --set, 'denoising' compares ours with Open3D, trimesh, meshlib and meshsdfilter-tools
