@@ -34,8 +34,8 @@ def bench(
 
     Benchmarks: bilateral, crf, building, convolution, paper, threads, scaling, memory, startup,
     distributed, operators, denoising, clouds, pictures, spconv, tiles, seams, steps, gpu,
-    occupancy, roofline, solver, encoding, attention. Libraries that are not installed are left out; install
-    them with: pip install 'permutogeo[bench]'
+    occupancy, roofline, solver, encoding, attention. Libraries that are not installed are left
+    out; install them with: pip install 'permutogeo[bench]'
 
     With --set, 'denoising' compares ours with Open3D, trimesh, meshlib and meshsdfilter-tools
     (those that are installed) on a folder of clean and noisy meshes, and writes a table, a page
