@@ -38,6 +38,7 @@ BENCHMARKS = {
     "roofline": ("roofline", "roofline"),
     "solver": ("solver", "solver"),
     "encoding": ("encoding", "encoding"),
+    "attention": ("attention", "attention"),
 }
 
 
