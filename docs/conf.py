@@ -79,6 +79,7 @@ intersphinx_mapping = {
 }
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"  # the default underlines imports like links
 html_title = f"permutogeo {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
