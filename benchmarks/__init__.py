@@ -39,6 +39,7 @@ BENCHMARKS = {
     "roofline": ("roofline", "roofline"),
     "solver": ("solver", "solver"),
     "encoding": ("encoding", "encoding"),
+    "attention": ("attention", "attention"),
 }
 
 

@@ -136,6 +136,7 @@ PROGRAMS = {
         check(models.LatticeUNet(4, 4, 5, dim=2, depth=1))
         check(models.LatticeCNet(4, 4, 5, dim=2, extent=9.0, depth=1, read=2))
         check(models.BNNDeepCNet(4, 5, extent=9.0, depth=1, hidden_channels=2))
+        check(models.BNNLeNet(4, 5, extent=9.0, side=28))
         check(models.BilateralTransformer(4, 4, 5, dim=2, depth=1))
         check(models.LatticeNet(4, 4, 5, dim=2, num_layers=1, depth=1))
     """,
