@@ -19,7 +19,6 @@ from permutogeo.benchmarks.smoothers import (
 from permutogeo.benchmarks.timing import console, in_turn, ms, square_product, table, threads
 from permutogeo.denoising import MeshDenoiser, normal_angle, vertex_distance
 from permutogeo.denoising.cascade import initial_surface, update_surface
-from permutogeo.denoising.noise import random_rotation
 from permutogeo.denoising.triangles import TriangleElements
 from permutogeo.transforms import NormalNoise
 
@@ -140,7 +139,10 @@ Change = tuple[Data, Callable[[torch.Tensor], torch.Tensor]]
 
 def rotated(pair: Data) -> Change:
     """Return a rotated mesh, and what rotates positions back."""
-    turn = random_rotation(torch.Generator().manual_seed(0))
+    generator = torch.Generator().manual_seed(0)
+    q, r = torch.linalg.qr(torch.randn(3, 3, generator=generator, dtype=torch.float64))
+    turn = q * torch.diagonal(r).sign()
+    turn = turn * torch.linalg.det(turn)
     turned = (pair.pos.double() @ turn).to(pair.pos.dtype)
     return Data(pos=turned, face=pair.face), lambda pos: pos.double() @ turn.t()
 
