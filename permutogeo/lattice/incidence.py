@@ -13,6 +13,7 @@ from permutogeo import ops
 from permutogeo.checks import check_matrix, fail
 from permutogeo.lattice.caching import cached
 from permutogeo.lattice.precision import working_dtype
+from permutogeo.ops.plan import FEW_CORNERS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -200,10 +201,11 @@ class Incidence:
         )
 
     def _record_use(self) -> bool:
-        """Record a splat to come, and return whether there was one before."""
-        used = self._cache.get("used", False)
+        """Record a splat to come, and return whether sorting the corners pays: if there was one
+        before, of many points."""
+        used = "used" in self._cache
         self._cache["used"] = True
-        return used
+        return used and self.vertex.numel() > FEW_CORNERS
 
 
 def check_incidence(owner: Any, at: Any, like: Incidence) -> Incidence:

@@ -38,8 +38,8 @@ def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     Page faults on small pages cost as much as the computation that fills them.
     """
     tensor = torch.empty(shape, dtype=dtype, device=device)
-    size = tensor.numel() * tensor.element_size()
-    if _LIBC is not None and device.type == "cpu" and size >= _HUGE_PAGE_BYTES:
+    size = tensor.nbytes
+    if size >= _HUGE_PAGE_BYTES and _LIBC is not None and device.type == "cpu":
         first = -(-tensor.data_ptr() // _PAGE_BYTES) * _PAGE_BYTES
         length = (tensor.data_ptr() + size - first) // _PAGE_BYTES * _PAGE_BYTES
         _LIBC.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), _MADV_HUGEPAGE)
