@@ -14,6 +14,10 @@ from permutogeo.checks import check_matrix, fail
 from permutogeo.lattice.caching import cached
 from permutogeo.lattice.precision import working_dtype
 from permutogeo.ops.plan import FEW_CORNERS
+from permutogeo.runtime import threads
+
+# Threads that sum sorted corners no faster than one adds those of point after point.
+_FEW_THREADS = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,10 +206,10 @@ class Incidence:
 
     def _record_use(self) -> bool:
         """Record a splat to come, and return whether sorting the corners pays: if there was one
-        before, of many points."""
+        before, of many points, on more threads than one thread without sorting outruns."""
         used = "used" in self._cache
         self._cache["used"] = True
-        return used and self.vertex.numel() > FEW_CORNERS
+        return used and self.vertex.numel() > FEW_CORNERS and threads.count() > _FEW_THREADS
 
 
 def check_incidence(owner: Any, at: Any, like: Incidence) -> Incidence:

@@ -45,7 +45,7 @@ def _scatter(x, weight, vertex, num_vertices, runs):
     bridge.launch(
         tools.scatter,
         runs.shape[0],
-        bridge.array(targets, 2),
+        *(memory.exceeds_cache(values), bridge.array(targets, 2)),
         *(bridge.array(vertex, 1), bridge.array(weight, 1)),
         *bridge.rows(x),
         *bridge.rows(values),
@@ -88,7 +88,8 @@ def _collect(x, weight, vertex, num_vertices, order, begin):
     corners = [bridge.array(part, 1) for part in (begin, order, weight.view(-1))]
     corners += bridge.rows(x)
     if device.type == "cpu" or len(order) <= _LONG:
-        bridge.launch(tools.collect, num_vertices, *corners, *bridge.rows(out), device=device)
+        described = (memory.exceeds_cache(x), *corners, *bridge.rows(out))
+        bridge.launch(tools.collect, num_vertices, *described, device=device)
         return out
     piece, length = _pieces(begin)
     first = bridge.array(piece, 1)

@@ -85,14 +85,23 @@ def test_plans_are_computed_once():
     assert torch.equal(begin.diff().long(), counts)
 
 
-@pytest.mark.parametrize(("points", "plans"), [(50, [False]), (4000, [False, True])])
-def test_many_corners_are_sorted_from_the_second_splat_on(monkeypatch, points, plans):
-    """One splat, or one of few points, is faster without sorting; all have the same bits."""
+@pytest.mark.parametrize(
+    ("points", "threads", "plans"),
+    [(50, 4, [False]), (4000, 1, [False]), (4000, 4, [False, True])],
+)
+def test_corners_are_sorted_where_it_pays(monkeypatch, points, threads, plans):
+    """A first splat, one of few points or on few threads is faster without; all have the same
+    bits."""
     lattice = Lattice.build(torch.rand(points, 2) * 3 * points**0.5)
     x = torch.rand(points, 3)
     sorts, plan = [], ops.splat_plan
     monkeypatch.setattr(ops, "splat_plan", lambda *args: sorts.append(args[-1]) or plan(*args))
-    first, second, third = (lattice.splat(x) for _ in range(3))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        first, second, third = (lattice.splat(x) for _ in range(3))
+    finally:
+        torch.set_num_threads(before)
     assert sorts == plans
     assert torch.equal(first, second) and torch.equal(first, third)
 
