@@ -8,6 +8,7 @@ repetition, so that the ratios do not depend on the load of the machine.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,7 @@ BENCHMARKS = {
     "roofline": ("roofline", "roofline"),
     "solver": ("solver", "solver"),
     "encoding": ("encoding", "encoding"),
+    "attention": ("attention", "attention"),
 }
 
 
@@ -58,7 +60,9 @@ def _record(name: str, call: Callable[[bool], None], quick: bool, folder: Path) 
 
     printed.clear()
     call(quick)
-    command = f"permutogeo bench {name}" + (" --quick" if quick else "")
+    # Settings of the sizes are part of the command that repeats the table.
+    sizes = [f"{key}={os.environ[key]}" for key in ("PERMUTOGEO_POINTS",) if key in os.environ]
+    command = " ".join([*sizes, "permutogeo bench", name, *(["--quick"] if quick else [])])
     for index, (title, columns, rows) in enumerate(printed):
         suffix = f"_{index + 1}" if index else ""
         write_table(folder / f"bench_{name}{suffix}.json", title, columns, rows, command)

@@ -183,8 +183,9 @@ def _print_model(count: int) -> None:
             figures += [8e3 * sent / (rate * 1e9) for rate in _NETWORKS]
             cells = [f"{figure:.3g}" for figure in [*figures, 2 * owned * _WIDTH * taps / sent]]
             rows.append([f"{kind}, {layer}", *cells])
-    columns = ["sent ÷ own", f"{count // 4:.0e}", f"{count:.0e}", "fall", f"{_POINTS:.0e}", "own"]
-    columns += ["MB", *(f"{rate} Gb/s" for rate in _NETWORKS), "flop/byte"]
+    columns = ["vertices sent ÷ own", f"{count // 4:.0e} points", f"{count:.0e} points", "fall"]
+    columns += [f"{_POINTS:.0e} points", "own vertices", "MB"]
+    columns += [*(f"ms at {rate} Gb/s" for rate in _NETWORKS), "flop/byte"]
     title = (
         f"Model of {_RANKS} ranks, {_POINTS:.0e} points, {_WIDTH} channels: ratios are means, MB "
     )

@@ -10,7 +10,8 @@ import os
 import re
 import shlex
 import sys
-from datetime import date
+from argparse import Namespace
+from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,27 @@ def write_table(
     # One line a row.
     text = re.sub(r"\[\n\s+([^][{}]*?)\n\s+\]", lambda m: f"[{_joined(m[1])}]", text)
     path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def write_results(args: Namespace, **measured: Any) -> Path:
+    """Write ``results.json`` to ``args.output``, with command, time, versions and settings."""
+    from torch import get_num_threads
+
+    from permutogeo.cli.info import environment
+
+    report = environment()
+    record = {
+        "command": command_line(),
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "threads": get_num_threads(),
+        "versions": {name: report[name] for name in VERSIONS},
+        "settings": {name: str(value) for name, value in vars(args).items()},
+        **measured,
+    }
+    args.output.mkdir(parents=True, exist_ok=True)
+    path: Path = args.output / "results.json"
+    path.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     return path
 
 

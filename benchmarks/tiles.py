@@ -19,6 +19,7 @@ import torch
 from torch_geometric.data import Data
 
 from permutogeo.data import from_point_cloud
+from permutogeo.data.formats.las_records import load_laspy
 from permutogeo.datasets import write_terrain
 from permutogeo.denoising import CloudDenoiser
 from permutogeo.functional import gaussian_filter
@@ -64,6 +65,7 @@ def tiles(quick: bool = False) -> None:
     """Print time and peak memory of a survey cleaned in tiles, by its size."""
     import json
 
+    load_laspy()  # before anything is printed
     largest = float(os.environ.get("PERMUTOGEO_POINTS", "1e7"))
     counts = [20_000] if quick else [n for n in (10**6, 10**7, 10**8) if n <= largest]
     memory = 2e8 if quick else 3e9

@@ -1,5 +1,6 @@
 """Configuration of the documentation site; `make docs` builds it."""
 
+import logging
 import os
 import sys
 import warnings
@@ -36,6 +37,15 @@ nitpick_ignore_regex = [line.split() for line in (HERE / "nitpick.txt").read_tex
 
 # Open3D announces its viewer in notebooks.
 os.environ["OPEN3D_DISABLE_WEB_VISUALIZER"] = "true"
+# Tutorials call torchrun and permutogeo of this environment, without progress bars.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+os.environ["TTY_INTERACTIVE"] = "0"
+# Kernels warn that they listen on TCP; settings of the user's own IPython are left out.
+os.environ["IPYTHONDIR"] = str(HERE / "_build" / "ipython")
+profile = HERE / "_build" / "ipython" / "profile_default"
+profile.mkdir(parents=True, exist_ok=True)
+(profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n")
+logging.getLogger("traitlets").setLevel(logging.ERROR)
 
 # Markdown and notebooks. Tutorials run at every build: a cache would hide a changed library.
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
@@ -69,6 +79,7 @@ intersphinx_mapping = {
 }
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"  # the default underlines imports like links
 html_title = f"permutogeo {release}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]

@@ -2,13 +2,11 @@
 
 import argparse
 import copy
-import json
 import statistics
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from pathlib import Path
 
 import torch
@@ -17,7 +15,7 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import MLP, EdgeConv, global_max_pool, global_mean_pool
 from torch_geometric.transforms import BaseTransform, Compose
 
-from permutogeo.benchmarks.record import command_line
+from permutogeo.benchmarks.record import write_results
 from permutogeo.train import Metric, Trainer
 from permutogeo.transforms import RandomSubsample
 
@@ -197,14 +195,4 @@ def report(results, figures, args):
     """Print both tables, and write settings and measurements to ``results.json``."""
     print_table("Equal epochs", results["equal_epochs"], figures)
     print_table("Equal CPU time", results["equal_time"], figures)
-    settings = {key: str(value) for key, value in vars(args).items()}
-    record = {
-        "command": command_line(),
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "settings": settings,
-        **results,
-    }
-    args.output.mkdir(parents=True, exist_ok=True)
-    (args.output / "results.json").write_text(json.dumps(record, indent=2) + "\n")
+    write_results(args, **results)

@@ -9,7 +9,6 @@ from 66 % and 72 % (docs/benchmarks.md).
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import torch
 from torch.utils.data import Subset
 from torch_geometric.transforms import Compose, NormalizeScale
 
+from permutogeo.benchmarks.record import write_results
 from permutogeo.datasets import LabeledMeshes, PartMeshes
 from permutogeo.nn import DenseCRF, GaussianKernel
 from permutogeo.train import grid_search
@@ -77,7 +77,7 @@ def main():
     args = parser.parse_args()
     args.output.mkdir(parents=True, exist_ok=True)
     search = {name: values[1:] for name, values in SEARCH.items()} if args.quick else SEARCH
-    record, start = {"settings": {k: str(v) for k, v in vars(args).items()}}, time.perf_counter()
+    record, start = {}, time.perf_counter()
     print(f"{'':8} {'shapes':>6} {'noisy':>7} {'cleaned':>8}   kernel")
     for name, (val, test) in load(args.data, args.quick).items():
         found = grid_search(
@@ -86,8 +86,7 @@ def main():
         before, after = accuracy(test, args.noise, **found.best)
         record[name] = {"noisy": before, "cleaned": after, "kernel": found.best}
         print(f"{name:8} {len(test):6} {before:7.4f} {after:8.4f}   {found.best}")
-    record["seconds"] = time.perf_counter() - start
-    (args.output / "results.json").write_text(json.dumps(record, indent=2))
+    write_results(args, seconds=time.perf_counter() - start, **record)
 
 
 if __name__ == "__main__":

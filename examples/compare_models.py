@@ -6,9 +6,10 @@
 ``modelnet10`` classifies clouds, ``meshes`` labels the vertices of meshes, ``streets`` and
 ``rooms`` the points of generated scans. Every contender has about the same number of parameters
 and trains for the same seconds of one core. Lattices are built in these seconds; the graphs of the
-baselines are computed before them. Scores on the way are of the validation part; the test part is
-scored once, at the end of a run. A run is written when it is done, and a repeated command goes on
-with those that are missing. Prints a table, writes it to ``TASK.json`` and draws the score over the
+baselines are computed before them. Scores on the way are of the validation part. The first seed
+trains with each learning rate; the one with the best validation score is taken for all seeds, and
+only its runs are reported. A run is written when it is done, and a repeated command goes on with
+those that are missing. Prints a table, writes it to ``TASK.json`` and draws the score over the
 seconds to ``TASK.png``.
 """
 
@@ -45,10 +46,10 @@ ORDER = [
     *("LatticeUNet", "PointNet++", "DGCNN", "PointTransformer", "DiffusionNet", "SAGE"),
     *("BilateralTransformer", "LatticeNet", "GCN", "GAT", "SplatNet"),
 ]
-RATE, WARMUP = 0.003, 0.05
-DEFAULT_SECONDS, DEFAULT_SEEDS = 10.0, [0, 1, 2]
+RATES, WARMUP = (0.002, 0.008), 0.05
+DEFAULT_SECONDS, DEFAULT_SEEDS = 20.0, [0, 1, 2]
 # Parts of the time after which the validation part is scored.
-MARKS = (0.2, 0.5)
+MARKS = (0.1, 0.25, 0.5)
 FIGURES = ("seconds_per_step", "seconds_per_epoch", "peak_megabytes")
 
 
@@ -127,19 +128,19 @@ def step(model, items, task, optimizer=None):
         optimizer.zero_grad()
 
 
-def train(model, parts, task, seconds, seed, most_steps=None):
+def train(model, parts, task, seconds, rate, seed, most_steps=None):
     """Train for the given processor time; return scores on the way and the time of a step."""
     generator = torch.Generator().manual_seed(seed)
     step(model, parts[0][: task.batch_size], task)  # compiles kernels
     model.zero_grad()
-    optimizer = torch.optim.AdamW(model.parameters(), RATE)
+    optimizer = torch.optim.AdamW(model.parameters(), rate)
     marks = [seconds * mark for mark in MARKS]
     spent, steps, curve, order = 0.0, 0, [], []
     while spent < seconds and (most_steps is None or steps < most_steps):
         start = time.process_time()
         done = spent / seconds
         for group in optimizer.param_groups:
-            group["lr"] = RATE * min((done + 1e-3) / WARMUP, 1.02 - done)
+            group["lr"] = rate * min((done + 1e-3) / WARMUP, 1.02 - done)
         if len(order) < task.batch_size:
             order = torch.randperm(len(parts[0]), generator=generator).tolist()
         chosen, order = order[: task.batch_size], order[task.batch_size :]
@@ -153,15 +154,16 @@ def train(model, parts, task, seconds, seed, most_steps=None):
     return curve, spent / steps
 
 
-def run(name, task, seed, args, path):
+def run(name, task, rate, seed, args, path):
     """Train and test a contender once and write the result; called in a process of its own."""
     torch.manual_seed(seed)
     model = build(name, task, args.parameters)
     before = resident_memory()
     most = 2 if args.quick else None
-    curve, per_step = train(model, task.parts, task, args.seconds, seed, most)
+    curve, per_step = train(model, task.parts, task, args.seconds, rate, seed, most)
     record = {
         "name": name,
+        "rate": rate,
         "seed": seed,
         "parameters": count_parameters(model),
         "test": score(model, task.parts[2], task),
@@ -191,23 +193,29 @@ class Arena:
         self.task = TASKS[name](args.quick)
         self.prepared = {}
 
-    def compete(self, name, seed, args):
+    def compete(self, name, rate, seed, args):
         """Run a contender unless it has run, in a process of its own to tell its memory apart."""
-        path = self.folder / f"{name}_{seed}.json"
+        path = self.folder / f"{name}_{rate:g}_{seed}.json"
         if path.is_file() or (name == "DiffusionNet" and self.name != "meshes"):
             return
         kind = BASELINES.get(name)
         if kind not in self.prepared:
             parts = [[prepare(item, name) for item in part] for part in self.task.parts]
             self.prepared[kind] = replace(self.task, parts=parts)
-        arguments = (name, self.prepared[kind], seed, args, path)
+        arguments = (name, self.prepared[kind], rate, seed, args, path)
         process = multiprocessing.get_context("fork").Process(target=run, args=arguments)
         process.start()
         process.join()
         if process.exitcode:
             sys.exit(process.exitcode)
-        test = json.loads(path.read_text())["test"]
-        print(f"{self.name}, {name}, seed {seed}: {self.task.metric} {test:.4f}", flush=True)
+        valid = json.loads(path.read_text())["curve"][-1][1]
+        label = f"{self.task.metric}, validation"
+        print(f"{self.name}, {name}, rate {rate:g}, seed {seed}: {label} {valid:.4f}", flush=True)
+
+    def best_rate(self, name, seed):
+        """Return the learning rate with the best validation score, ``None`` without a run."""
+        runs = [run for run in self.runs() if (run["name"], run["seed"]) == (name, seed)]
+        return max(runs, key=lambda run: run["curve"][-1][1])["rate"] if runs else None
 
     def runs(self):
         """Return all runs that are there."""
@@ -216,10 +224,13 @@ class Arena:
 
 def summarize(arena, args):
     """Print and write the table of a task, and draw its curves."""
-    runs = {name: [r for r in arena.runs() if r["name"] == name] for name in ORDER}
-    runs = {name: found for name, found in runs.items() if found}
+    runs = {}
+    for name in ORDER:
+        chosen = (name, arena.best_rate(name, args.seeds[0]))
+        if found := [r for r in arena.runs() if (r["name"], r["rate"]) == chosen]:
+            runs[name] = found
     ranked = sorted(runs, key=lambda name: -statistics.mean(r["test"] for r in runs[name]))
-    columns = ["", arena.task.metric, "seeds", "parameters"]
+    columns = ["", arena.task.metric, "seeds", "rate", "parameters"]
     columns += ["steps", "s/step", "s/epoch", "peak MB"]
     rows = []
     for name in ranked:
@@ -230,7 +241,7 @@ def summarize(arena, args):
         step, epoch, peak = (statistics.median(r[key] for r in runs[name]) for key in FIGURES)
         size = f"{runs[name][0]['parameters']:,}"
         steps = statistics.median(r["curve"][-1][0] / r["seconds_per_step"] for r in runs[name])
-        cells = [score, str(len(tests)), size, f"{steps:.0f}"]
+        cells = [score, str(len(tests)), f"{runs[name][0]['rate']:g}", size, f"{steps:.0f}"]
         cells += [f"{step:.3f}", f"{epoch:.1f}", f"{peak:.0f}"]
         rows.append([name, *cells])
     title = f"{arena.name}: test {arena.task.metric} after {args.seconds:g} s of one core"
@@ -279,7 +290,9 @@ def main():
     parser.add_argument("--parameters", type=int, default=100_000, help="of each contender, about")
     parser.add_argument("--only", nargs="+", help="names of contenders")
     parser.add_argument("--output", type=Path, default=Path("runs/compare_models"))
-    parser.add_argument("--quick", action="store_true", help="few items, two steps, one seed")
+    parser.add_argument(
+        "--quick", action="store_true", help="few items, two steps, one seed, one rate"
+    )
     args = parser.parse_args()
     if args.quick:
         args.seeds, args.parameters = [0], 20_000
@@ -290,8 +303,12 @@ def main():
         print(error, file=sys.stderr)
         sys.exit(2)
     names = [name for name in ORDER if args.only is None or name in args.only]
-    for seed, name, arena in product(args.seeds, names, arenas):
-        arena.compete(name, seed, args)
+    first, *others = args.seeds
+    rates = RATES[:1] if args.quick else RATES
+    for rate, name, arena in product(rates, names, arenas):
+        arena.compete(name, rate, first, args)
+    for seed, name, arena in product(others, names, arenas):
+        arena.compete(name, arena.best_rate(name, first), seed, args)
     for arena in arenas:
         summarize(arena, args)
 

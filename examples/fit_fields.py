@@ -9,7 +9,6 @@ beside a hash grid of the same size in plain torch, for the same number of steps
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import torch
 from scipy.spatial import cKDTree
 
 from permutogeo.benchmarks.encoding import make_pair, with_head
+from permutogeo.benchmarks.record import write_results
 from permutogeo.datasets import BSDS500, OpenMeshes
 from permutogeo.viz import image_panels
 
@@ -170,9 +170,7 @@ def main():
     if args.quick:
         args.steps, args.batch, args.table_size = 10, 256, 2**10
     args.output.mkdir(parents=True, exist_ok=True)
-    record = {"settings": {k: str(v) for k, v in vars(args).items()}}
-    record |= {"image": fit_image(args), "distance": fit_distance(args)}
-    (args.output / "results.json").write_text(json.dumps(record, indent=2))
+    write_results(args, image=fit_image(args), distance=fit_distance(args))
 
 
 if __name__ == "__main__":

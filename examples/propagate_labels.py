@@ -10,13 +10,13 @@ mean intersection over union of the classes of an image, averaged over images
 """
 
 import argparse
-import json
 import time
 from pathlib import Path
 
 import torch
 from scipy.spatial import cKDTree
 
+from permutogeo.benchmarks.record import write_results
 from permutogeo.datasets import VOC2012
 from permutogeo.functional import fill_unreached, gaussian_filter
 from permutogeo.lattice.normalization import append_ones, divide_by_mass
@@ -114,7 +114,7 @@ def main():
     start = time.perf_counter()
     train = load(args.data, "train", args.share, 1 if args.quick else 10)
     methods = {"nearest": nearest}
-    record = {"settings": {k: str(v) for k, v in vars(args).items()}, "chosen": {}, "scores": {}}
+    record = {"chosen": {}, "scores": {}}
     for name, function, search in (
         ("joint bilateral", joint_bilateral, FILTER), ("solver", solver, SOLVER)
     ):  # fmt: skip
@@ -132,8 +132,7 @@ def main():
         accuracy, overlap = record["scores"][name] = measure(test, method)
         print(f"{name:16} accuracy {accuracy:.4f}, IoU {overlap:.4f} over {len(test)} images",
               flush=True)  # fmt: skip
-    record["seconds"] = time.perf_counter() - start
-    (args.output / "results.json").write_text(json.dumps(record, indent=2))
+    write_results(args, seconds=time.perf_counter() - start, **record)
     draw(test[0], methods, args.output / "labels.png")
 
 

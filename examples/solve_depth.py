@@ -11,7 +11,6 @@ Expect 0.054 m, and 0.060 m for the corrected joint bilateral filter (docs/guide
 """
 
 import argparse
-import json
 import math
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 from scipy import ndimage
 from torch.nn import functional
 
+from permutogeo.benchmarks.record import write_results
 from permutogeo.datasets import NYUDepth
 from permutogeo.image import bilateral_solver_upsample, joint_bilateral_upsample
 from permutogeo.train import grid_search
@@ -117,15 +117,14 @@ def main():
     best = grid_search(error, search).best
     print(f"chosen on {len(train)} training images: {best}")
     test = list(load(args.data, "test", 1 if args.quick else args.limit))
-    record = {"settings": {k: str(v) for k, v in vars(args).items()}, "chosen": best, "rmse": {}}
+    record = {"chosen": best, "rmse": {}}
     for name, method in METHODS.items():
         errors = [
             rmse(method(small, photo, best), depth, known) for small, photo, depth, known in test
         ]
         record["rmse"][name] = sum(errors) / len(errors)
         print(f"{name:28} {record['rmse'][name]:.4f} m over {len(test)} images", flush=True)
-    record["seconds"] = time.perf_counter() - start
-    (args.output / "results.json").write_text(json.dumps(record, indent=2))
+    write_results(args, seconds=time.perf_counter() - start, **record)
     draw(test[0], best, args.output / "depth.png")
 
 

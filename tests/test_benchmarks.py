@@ -2,6 +2,7 @@
 
 import json
 import sys
+from argparse import Namespace
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from permutogeo.benchmarks import BENCHMARKS, gpu
 from permutogeo.benchmarks.peers import TorchLayer, gather_gemm_scatter
-from permutogeo.benchmarks.record import write_table
+from permutogeo.benchmarks.record import write_results, write_table
 from permutogeo.benchmarks.roofline import Work
 from permutogeo.cli import app
 from permutogeo.lattice import Lattice
@@ -50,6 +51,15 @@ def test_a_new_table_keeps_the_notes(tmp_path, monkeypatch):
     assert record["command"] == "python examples/paper/tiles.py --seed 1"
     assert record["versions"]["torch"] == torch.__version__
     assert '["ours", "1.4"]' in path.read_text()
+
+
+def test_results_name_command_and_settings(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["examples/paper/tiles.py", "--seed", "1"])
+    args = Namespace(output=tmp_path / "runs", seed=1)
+    record = json.loads(write_results(args, accuracy=0.5).read_text())
+    assert record["command"] == "python examples/paper/tiles.py --seed 1"
+    assert record["settings"] == {"output": str(tmp_path / "runs"), "seed": "1"}
+    assert record["accuracy"] == 0.5 and record["versions"]["torch"] == torch.__version__
 
 
 def test_plain_torch_baselines_compute_the_same():

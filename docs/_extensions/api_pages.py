@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -138,7 +139,16 @@ def write_pages(app) -> None:
             path.write_text(text)
 
 
+def tidy_signature(app, what, name, obj, options, signature, returns):
+    """Replace defaults that are not Python, such as ``<factory>``, so that types become links."""
+    if signature:
+        signature = re.sub(r"<[^<>]*>", "...", signature)
+        signature = re.sub(r", _\w+: [^=]*= \.\.\.", "", signature)
+    return signature, returns
+
+
 def setup(app):
-    """Register the step."""
+    """Register the steps."""
     app.connect("builder-inited", write_pages)
+    app.connect("autodoc-process-signature", tidy_signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -48,10 +48,19 @@ PAGES = {
         "warnings": "library/warnings.html",
     },
 }
+STANDARD_TYPES = (
+    *("bytearray", "bytes", "dict", "frozenset", "list"),
+    *("memoryview", "range", "set", "str", "tuple"),
+)
 # Names with a place of their own.
 PLACES = {
     "torch": {
         "torch.Tensor": "tensors.html",
+        "torch.nn.Parameter": "generated/torch.nn.parameter.Parameter.html",
+        "torch.nn.Buffer": "generated/torch.nn.parameter.Buffer.html",
+        "torch.nn.Flatten": "generated/torch.nn.modules.flatten.Flatten.html",
+        "torch.nn.Unflatten": "generated/torch.nn.modules.flatten.Unflatten.html",
+        "torch.optim.Optimizer": "optim.html",
         "torch.device": "tensor_attributes.html",
         "torch.dtype": "tensor_attributes.html",
         "torch.Generator": GENERATED,
@@ -71,10 +80,7 @@ PLACES = {
         "numpy.random.Generator": "reference/random/generator.html",
     },
     "python": {
-        "list": "library/stdtypes.html",
-        "tuple": "library/stdtypes.html",
-        "dict": "library/stdtypes.html",
-        "str": "library/stdtypes.html",
+        **dict.fromkeys(STANDARD_TYPES, "library/stdtypes.html"),
         "bool": "library/functions.html",
         "int": "library/functions.html",
         "float": "library/functions.html",
@@ -127,7 +133,10 @@ def entries(project: str) -> dict[str, tuple[str, str]]:
     pages |= PLACES[project]
     found = {}
     for name, page in pages.items():
-        value, address = look_up(name), page.format(name=name) + f"#{name}"
+        # The page of an inner name, as that of torch.nn.parameter.Parameter, has its anchor.
+        page, value = page.format(name=name), look_up(name)
+        own = page.removeprefix("generated/").removesuffix(".html")
+        address = f"{page}#{own if page.startswith('generated/') else name}"
         kind = role(name, value)
         inner = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
         found.setdefault(inner, (kind, address))

@@ -30,7 +30,7 @@ class CoarseNet(nn.Module):
         hidden_channels: Channels at the output resolution.
     """
 
-    def __init__(self, out_channels, hidden_channels=64):
+    def __init__(self, out_channels, hidden_channels=32):
         super().__init__()
         widths = (3, hidden_channels // 4, hidden_channels // 2, hidden_channels)
         layers = []

@@ -5,6 +5,7 @@ Each maps the pixels of an image, with noisy intensities ``x``, to clean intensi
 
 import importlib.util
 import math
+from itertools import chain, pairwise
 
 import numpy as np
 import torch
@@ -14,6 +15,21 @@ from permutogeo.nn import BilateralConv
 from permutogeo.transforms import BilateralFeature
 
 SIGMA = 25 / 255
+
+
+class ConvNet(torch.nn.Module):
+    """Convolutions that predict the residual noise, after DnCNN (https://arxiv.org/abs/1608.03981)."""
+
+    def __init__(self, channels=32, depth=6):
+        super().__init__()
+        widths = [1, *[channels] * (depth - 1), 1]
+        convs = [torch.nn.Conv2d(a, b, 3, padding=1) for a, b in pairwise(widths)]
+        between = [[conv, torch.nn.ReLU()] for conv in convs[:-1]]
+        self.layers = torch.nn.Sequential(*chain(*between), convs[-1])
+
+    def forward(self, data):
+        noisy = _unit(data.x).view(-1, 1, *_size(data))
+        return data.x - SIGMA * self.layers(noisy).view(-1, 1)
 
 
 class Noisy(torch.nn.Module):
@@ -85,6 +101,11 @@ class Network(torch.nn.Module):
         known = torch.cat([_unit(data.x), _unit(first), found[:, 1:]], 1)
         last = first - SIGMA * self.far(known, feature, data.batch)
         return torch.cat([first, last], 1) if self.training else last
+
+
+def _size(data):
+    """Return the height and width of an image, or of all images of a batch."""
+    return [int(torch.as_tensor(size).flatten()[0]) for size in (data.height, data.width)]
 
 
 def _unit(x):

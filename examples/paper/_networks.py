@@ -1,39 +1,18 @@
-"""Shared by the bilateral network experiments: training, operation counts, tables and records."""
+"""Shared by the bilateral network experiments: training, operation counts and spatial networks."""
 
-import argparse
-import json
 import sys
-from datetime import datetime, timezone
-from pathlib import Path
 
 import torch
-from _record import command, settings_of, titled
 from scipy.spatial import cKDTree
 from torch_geometric.nn import Linear
 
 from permutogeo import Lattice
-from permutogeo.benchmarks.record import write_table
 from permutogeo.nn import BilateralConv, LatticeConv
 from permutogeo.ops.stencils import num_taps
 from permutogeo.train import Checkpoints, Confusion, Trainer, grid_search
-from permutogeo.viz import experiment_page
 
 # Choices of --normalize.
 NORMALIZATIONS = {"before": "before", "after": "after", "symmetric": "symmetric", "none": None}
-
-
-def arguments(text, **defaults):
-    """Return a parser of the common options, and of numbers with the given defaults."""
-    parser = argparse.ArgumentParser(description=text.partition("\n")[0])
-    folder = Path("runs") / Path(sys.argv[0]).stem
-    parser.add_argument(
-        "--output", type=Path, default=folder, help="folder to write to and to resume from"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="few data, small networks, few steps")
-    for name, default in defaults.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
-    return parser
 
 
 def load_or_exit(dataset, **settings):
@@ -127,27 +106,6 @@ def _stem_vertices(inputs):
     return Lattice.build_bipartite(source, target, source_batch, target_batch)[0].num_vertices
 
 
-def print_table(title, rows):
-    """Print a table of named rows and columns."""
-    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    texts = {name: [text(row.get(column, "")) for column in columns] for name, row in rows.items()}
-    widths = [max(len(c), *(len(t[i]) for t in texts.values())) for i, c in enumerate(columns)]
-    first = max(len(name) for name in rows)
-    print(f"\n{title}")
-    for name, cells in {"": columns, **texts}.items():
-        line = "  ".join(f"{c:>{w}}" for c, w in zip(cells, widths, strict=True))
-        print(f"{name:{first}}  {line}", flush=True)
-
-
-def text(value):
-    """Return a table cell; None reads "not reached"."""
-    if value is None:
-        return "not reached"
-    if isinstance(value, float):
-        return f"{value:.4g}" if abs(value) < 1000 else f"{value:,.0f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
 def draw_curves(path, curves, x, y, level=None, log=False, styles=None):
     """Plot several curves in one picture.
 
@@ -174,44 +132,6 @@ def draw_curves(path, curves, x, y, level=None, log=False, styles=None):
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right upper", handlelength=3)
     figure.savefig(path, dpi=120)
-
-
-def record(args, title, tables, runs, pictures=None, curves=None):
-    """Print the tables; write them as JSON, as files for ``docs/runs`` and as a page.
-
-    Args:
-        args: The parsed command line.
-        title: Title of the page.
-        tables: Rows by name, for each table title.
-        runs: Further measurements for the JSON file.
-        pictures: Files by caption, for the page.
-        curves: Files by caption, for the page.
-    """
-    for name, rows in tables.items():
-        print_table(name, rows)
-    settings = settings_of(args)
-    measured = {
-        "command": command(),
-        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "settings": settings,
-        "tables": tables,
-        **runs,
-    }
-    (args.output / "results.json").write_text(json.dumps(measured, indent=2) + "\n")
-    cells = {
-        head: {name: {c: text(v) for c, v in row.items()} for name, row in rows.items()}
-        for head, rows in tables.items()
-    }
-    for number, (head, rows) in enumerate(cells.items()):
-        columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-        lines = [[name, *(row.get(column) for column in columns)] for name, row in rows.items()]
-        write_table(args.output / f"table_{number}.json", head, ["", *columns], lines)
-    experiment_page(
-        args.output / "page.html", title=titled(title, args), command=command(), tables=cells,
-        pictures=pictures, curves=curves, settings=settings,
-    )  # fmt: skip
 
 
 class SpatialTwin(torch.nn.Module):

@@ -1,15 +1,78 @@
-"""The command, settings and title that an experiment's record and page carry."""
+"""Command line, tables and records of the experiments."""
 
-from permutogeo.benchmarks.record import command_line as command
+import argparse
+import sys
+from pathlib import Path
 
-__all__ = ["command", "settings_of", "titled"]
+from permutogeo.benchmarks.record import command_line, write_results, write_table
+from permutogeo.viz import experiment_page
+
+DATA = (None, "folder of the data; else PERMUTOGEO_DATA")
 
 
-def settings_of(args):
-    """Return the parsed arguments as text, by name."""
-    return {name: str(value) for name, value in vars(args).items()}
+def arguments(text, quick="few data, small networks, few steps", **options):
+    """Return a parser of the common options and of further ones.
+
+    Args:
+        text: The docstring of the script, whose first line is shown.
+        quick: What ``--quick`` does.
+        options: Default of each further option, or a pair of default and help.
+    """
+    parser = argparse.ArgumentParser(description=text.partition("\n")[0])
+    folder = Path("runs") / Path(sys.argv[0]).stem
+    parser.add_argument(
+        "--output", type=Path, default=folder, help="folder to write to and to resume from"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help=quick)
+    for name, option in options.items():
+        default, shown = option if isinstance(option, tuple) else (option, None)
+        kind = str if default is None else type(default)
+        settings = {"action": "store_true"} if kind is bool else {"type": kind, "default": default}
+        parser.add_argument(f"--{name.replace('_', '-')}", help=shown, **settings)
+    return parser
 
 
-def titled(title, args):
-    """Return the title of a page, marked if the run was a quick one."""
-    return f"{title} (quick run: few data, few steps)" if args.quick else title
+def record(args, title, tables, pictures=None, curves=None, text="", **measured):
+    """Print tables; write them to ``results.json``, as files for ``docs/runs`` and to a page.
+
+    Args:
+        args: The parsed command line.
+        title: Title of the page.
+        tables: Rows by name, for each table title.
+        pictures: Files by caption, for the page.
+        curves: Files by caption, for the page; by default the curves of all trained models.
+        text: Description on the page.
+        measured: Further measurements for ``results.json``.
+    """
+    for number, (head, rows) in enumerate(tables.items()):
+        columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+        cells = [[name, *(text_of(row.get(c)) for c in columns)] for name, row in rows.items()]
+        print_table(head, [["", *columns], *cells])
+        write_table(args.output / f"table_{number}.json", head, ["", *columns], cells)
+    if curves is None:
+        found = sorted(args.output.rglob("curve.png"))
+        curves = {str(path.parent.relative_to(args.output)): path for path in found}
+    write_results(args, tables=tables, **measured)
+    experiment_page(
+        args.output / "page.html", title=title, text=text, command=command_line(), tables=tables,
+        pictures=pictures, curves=curves, settings=vars(args),
+    )  # fmt: skip
+
+
+def text_of(value):
+    """Return a cell: numbers with four digits, a dash for None."""
+    if isinstance(value, tuple):
+        return ", ".join(map(text_of, value))
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def print_table(title, lines):
+    """Print cells in aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    print(f"\n{title}")
+    for name, *cells in lines:
+        aligned = (f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        print("  ".join([f"{name:{widths[0]}}", *aligned]), flush=True)

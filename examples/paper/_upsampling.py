@@ -1,4 +1,4 @@
-"""Shared by the upsampling experiments: samples, bandwidth search, training and testing."""
+"""Shared by the upsampling experiments: samples, bandwidth search, training, tests, pictures."""
 
 import math
 import time
@@ -9,7 +9,9 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 from permutogeo.nn import JointBilateralUpsample
+from permutogeo.ops import stencils
 from permutogeo.train import Checkpoints, Mean, Trainer, hold_out, scale_search
+from permutogeo.viz import filter_slices, image_panels
 
 
 class Samples(Dataset):
@@ -106,7 +108,7 @@ class Filters:
 
     Args:
         channels: Channels of the target and of the guide.
-        score: ``psnr`` or ``rmse``, of a result and its sample.
+        score: The score of a result and its sample: ``rmse``, or a PSNR.
         args: Settings ``trials``, ``epochs``, ``lr`` and ``seed``.
         side: Train on random crops of this side; by default on whole samples, whose lattices are
             cached over the epochs.
@@ -115,7 +117,7 @@ class Filters:
 
     def __init__(self, channels, score, args, side=None, **options):
         self.channels, self.score, self.args, self.side = channels, score, args, side
-        self.maximize, self.options = score is psnr, options
+        self.maximize, self.options = score is not rmse, options
 
     def make(self, scale, taps=None, **options):
         """Return the layer with Gaussian taps, or with the given ones."""
@@ -200,3 +202,33 @@ class Filters:
 def means(rows):
     """Return the mean of each column over the images."""
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0] if name != "image"}
+
+
+@torch.no_grad()
+def draw(sample, models, folder, names, note, most=1.0):
+    """Draw a sample by each method, and the learned filter beside the Gaussian.
+
+    Args:
+        sample: The sample.
+        models: The Gaussian and the learned filter, as ``"gauss"`` and ``"learned"``.
+        folder: Where to write ``images.png`` and ``filters.png``.
+        names: Names of the features.
+        note: Returns the text below a result.
+        most: The value that is drawn white.
+    """
+    small, guide, target = (sample[name] for name in ("small", "guide", "target"))
+    found = {"Bicubic": bicubic(sample)}
+    found |= {name.capitalize(): models[name](small, guide) for name in ("gauss", "learned")}
+    images = {"Small": small, "True": target, **found}
+    images = {"Guide": guide} | {name: image / most for name, image in images.items()}
+    notes = {name: note(image) for name, image in found.items()}
+    height, width = target.shape[1:]
+    detail = (width // 3, height // 3, width // 4, height // 4)
+    image_panels(images, folder / "images.png", notes=notes, crop=detail, columns=3)
+    dim, learned = len(names), models["learned"].conv.filter_weight
+    taps = {"Gaussian": stencils.gaussian(dim, 2), "learned": learned}
+    filter_slices(taps, dim, 2, folder / "filters.png", names=names)
+    return {
+        "A test image and a detail of it, by each method": folder / "images.png",
+        "The Gaussian and the learned filter, in bandwidths": folder / "filters.png",
+    }

@@ -23,7 +23,6 @@ from _networks import (
     NORMALIZATIONS,
     ConvNet,
     SpatialTwin,
-    arguments,
     count_parameters,
     draw_curves,
     epoch_printer,
@@ -31,9 +30,9 @@ from _networks import (
     keep_small,
     load_or_exit,
     operations,
-    record,
     trainer_of,
 )
+from _record import arguments, record
 from torch_geometric.loader import DataLoader
 from torch_geometric.transforms import Compose
 
@@ -168,12 +167,12 @@ def add_levels(table, runs):
 
 def main():
     parser = arguments(
-        __doc__, epochs=20, batch_size=100, line_width=1, split_seed=0, radius=1, extent=0.0, lr=0.0
-    )
+        __doc__, epochs=20, batch_size=100, line_width=1, split_seed=0, radius=1, extent=0.0,
+        lr=0.0, stretch=(False, "crop to the bounding box itself"),
+        augment=(False, "distort training characters"),
+    )  # fmt: skip
     parser.add_argument("--schedule", choices=("cosine", "constant"), default="cosine")
     parser.add_argument("--normalize", choices=NORMALIZATIONS, default="before")
-    parser.add_argument("--stretch", action="store_true", help="crop to the bounding box itself")
-    parser.add_argument("--augment", action="store_true", help="distort training characters")
     parser.add_argument("--only", choices=CONTENDERS, nargs="+", default=list(CONTENDERS))
     args = parser.parse_args()
     if args.quick:
@@ -192,8 +191,8 @@ def main():
     curve = args.output / "curve.png"
     draw_curves(curve, curves, "epoch", "validation accuracy (%)")
     record(
-        args, "Assamese characters", {"Assamese characters": table}, {"rows": runs},
-        curves={"Validation accuracy": curve},
+        args, "Assamese characters", {"Assamese characters": table},
+        curves={"Validation accuracy": curve}, rows=runs,
     )  # fmt: skip
 
 

@@ -12,14 +12,12 @@ equations of all training bodies; validation chooses among three bandwidths. Exp
 ``--today`` tests Taubin smoothing and :func:`permutogeo.denoise` on the test bodies instead.
 """
 
-import argparse
-import json
 import time
-from pathlib import Path
 
 import torch
 import trimesh
-from _record import settings_of
+from _networks import draw_curves
+from _record import arguments, record
 from torch.utils.data import DataLoader, Dataset
 from torch_geometric.data import Data
 from torch_geometric.transforms import Compose
@@ -182,20 +180,16 @@ TODAY = {
 }
 
 
-def report(scores):
-    """Print the table beside the paper's; return the results."""
-    results, before = {}, None
-    print(f"{'':18} {'RMSE, mm':>9} {'angle':>7} {'better on':>10}   "
-          f"{'paper: RMSE':>11} {'angle':>7}")  # fmt: skip
-    for name, score in scores.items():
-        rmse, angle = score.mean(0).tolist()
-        better = None if before is None else int((score[:, 0] < before[:, 0]).sum())
-        of = "" if better is None else f"{better}/{len(score)}"
-        paper = "{:11.3f} {:7.3f}".format(*PAPER[name]) if name in PAPER else ""
-        print(f"{name:18} {rmse:9.3f} {angle:7.3f} {of:>10}   {paper}", flush=True)
-        results[name] = {"rmse_mm": rmse, "angle": angle, "better_than_above": better}
-        before = score
-    return results
+def compared(scores):
+    """Return the rows of the table, with the number of bodies that are better than above."""
+    rows, above = {}, None
+    for name, each in scores.items():
+        rmse, angle = each.mean(0).tolist()
+        better = None if above is None else int((each < above)[:, 0].sum())
+        rows[name] = {"RMSE, mm": rmse, "angle, degrees": angle, "better than above": better}
+        rows[name]["the paper"] = PAPER.get(name)
+        above = each
+    return rows
 
 
 def draw_bodies(body, methods, path, size):
@@ -207,38 +201,25 @@ def draw_bodies(body, methods, path, size):
 
 def draw_errors(found, path):
     """Plot the errors over the bandwidth."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5, 3.2), layout="constrained")
-    axes = figure.subplots()
-    axes.set(xlabel="bandwidth, mm", ylabel="RMSE, mm", xscale="log")
-    gauss = {found["sigma"]: found["validation_gauss"]}
-    curves = {"Gauss, training": found["search"], "Gauss, validation": gauss,
-              "learned, validation": found["validation_learned"]}  # fmt: skip
-    for label, errors in curves.items():
-        axes.plot([MM * sigma for sigma in errors], errors.values(), marker="o", label=label)
-    axes.grid(alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=120)
+    errors = {
+        "Gauss, training": found["search"],
+        "Gauss, validation": {found["sigma"]: found["validation_gauss"]},
+        "learned, validation": found["validation_learned"],
+    }
+    curves = {name: [(MM * s, e) for s, e in own.items()] for name, own in errors.items()}
+    draw_curves(path, curves, "bandwidth, mm", "RMSE, mm")
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--output", type=Path, default=Path("runs/denoise_bodies"))
+def options():
+    parser = arguments(
+        __doc__, "few procedural bodies", resolution=(128, "grid resolution of procedural bodies"),
+        train=(200, "bodies; the paper has 1000"), val=(40, "bodies; the paper has 200"),
+        test=(100, "bodies; the paper has 500"), search=(20, "training bodies for the bandwidth"),
+        noise=(0.2, "in mean edge lengths"), iterations=(5, "of normal smoothing"),
+        today=(False, "test methods without training"),
+        workers=(0, "processes that generate the bodies"),
+    )  # fmt: skip
     parser.add_argument("--model", choices=("makehuman", "procedural"), default="makehuman")
-    parser.add_argument(
-        "--resolution", type=int, default=128, help="grid resolution of procedural bodies"
-    )
-    parser.add_argument("--train", type=int, default=200, help="bodies; the paper has 1000")
-    parser.add_argument("--val", type=int, default=40, help="bodies; the paper has 200")
-    parser.add_argument("--test", type=int, default=100, help="bodies; the paper has 500")
-    parser.add_argument("--search", type=int, default=20, help="training bodies for the bandwidth")
-    parser.add_argument("--noise", type=float, default=0.2, help="in mean edge lengths")
-    parser.add_argument("--iterations", type=int, default=5, help="of normal smoothing")
-    parser.add_argument("--today", action="store_true", help="test methods without training")
-    parser.add_argument("--workers", type=int, default=0, help="processes that generate the bodies")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="few procedural bodies")
     args = parser.parse_args()
     if args.quick:
         args.model, args.resolution = "procedural", 32
@@ -247,7 +228,7 @@ def arguments():
 
 
 def main():
-    args = arguments()
+    args = options()
     start = time.perf_counter()
     try:
         parts = {part: load(part, args) for part in (("test",) if args.today else PARTS)}
@@ -255,20 +236,15 @@ def main():
         raise SystemExit(str(error)) from error
     print(f"{sum(map(len, parts.values()))} bodies of {parts['test'][0].num_nodes} vertices")
     methods, found = (TODAY, {}) if args.today else compare(parts, args)
-    results = report({name: score(parts["test"], move) for name, move in methods.items()})
-    seconds = round(time.perf_counter() - start)
-    record = {
-        "arguments": settings_of(args),
-        "results": results,
-        "paper": PAPER,
-        "seconds": seconds,
-        **found,
-    }
+    table = compared({name: score(parts["test"], move) for name, move in methods.items()})
     args.output.mkdir(parents=True, exist_ok=True)
-    (args.output / "results.json").write_text(json.dumps(record, indent=2))
+    pictures = {"A test body": args.output / "bodies.png"}
+    draw_bodies(parts["test"][0], methods, *pictures.values(), 64 if args.quick else 600)
     if found:
+        pictures["Errors over the bandwidth"] = args.output / "bandwidths.png"
         draw_errors(found, args.output / "bandwidths.png")
-    draw_bodies(parts["test"][0], methods, args.output / "bodies.png", 64 if args.quick else 600)
+    seconds = round(time.perf_counter() - start)
+    record(args, "Body denoising", {"Test bodies": table}, pictures, seconds=seconds, **found)
 
 
 if __name__ == "__main__":

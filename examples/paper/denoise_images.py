@@ -10,23 +10,20 @@ image, training curves, pictures and a page; resumes if interrupted. Expect 26.2
 27.4 dB for the paper's four rows (docs/reproduction.md).
 """
 
-import argparse
-import json
 import math
 import time
 import zlib
-from pathlib import Path
 
 import torch
-from _denoisers import SIGMA, Bilateral, Both, Network, Noisy, Peer, Spatial, peers
-from _record import command, titled
+from _denoisers import SIGMA, Bilateral, Both, ConvNet, Network, Noisy, Peer, Spatial, peers
+from _record import DATA, arguments, record
 from torch.utils.data import DataLoader, RandomSampler, Subset
 from torch_geometric.loader import DataLoader as BatchLoader
 
 from permutogeo.datasets import BSDS500
 from permutogeo.ops import stencils
 from permutogeo.train import Checkpoints, Mean, Trainer, mse_step, scale_search, write_csv
-from permutogeo.viz import experiment_page, filter_slices, image_panels
+from permutogeo.viz import filter_slices, image_panels
 
 PAPER = {"noisy": 20.17, "spatial": 26.27, "gauss": 26.51, "learned": 26.58, "both": 26.65}
 LONG = {
@@ -36,6 +33,7 @@ LONG = {
     "learned": "Learned bilateral",
     "both": "Spatial + bilateral, learned",
     "network": "BilateralNet",
+    "cnn": "Convolutions 3 x 3, 6 layers",
 }
 
 
@@ -148,6 +146,10 @@ class Experiment:
         if name == "network":
             model = Network(args.channels)
             return self.learn(model, name, args.lr, args.network_epochs, 4, args.steps)
+        if name == "cnn":
+            # As many crops as the single filters are trained on.
+            steps = max(1, len(self.parts["train"]) // 4)
+            return self.learn(ConvNet(), name, 0.003, args.epochs, 4, steps)
         if name in (others := peers()):
             function, start = others[name]
             found = self.choose(name, lambda settings: Peer(function, settings), start)
@@ -158,23 +160,22 @@ class Experiment:
 
     @torch.no_grad()
     def test(self, name, model):
-        """Return mean PSNR and seconds per test image; write the PSNR of each to a CSV file."""
+        """Return the row of a method; write the PSNR of each test image to a CSV file."""
         model.eval()
-        start, rows = time.perf_counter(), []
-        for data in self.parts["test"]:
-            rows.append({"image": data.name, "psnr": psnr(model(data), data.y)})
+        start = time.perf_counter()
+        rows = [{"image": d.name, "psnr": psnr(model(d), d.y)} for d in self.parts["test"]]
         seconds = (time.perf_counter() - start) / len(rows)
         write_csv(rows, self.args.output / f"test_{_file(name)}.csv")
         mean = sum(row["psnr"] for row in rows) / len(rows)
+        print(f"{name}: {mean:.2f} dB", flush=True)
         settings = getattr(model, "settings", None) or getattr(model, "feature", None)
-        kept = {"settings": str(settings)} if settings else {}
-        trained = getattr(model, "trained", None)
         return {
-            "psnr": mean,
-            "seconds": seconds,
-            "trained": trained,
-            "weights": _size(model),
-            **kept,
+            "PSNR in dB": f"{mean:.2f}",
+            "paper": PAPER.get(name),
+            "weights": sum(parameter.numel() for parameter in model.parameters()) or None,
+            "seconds an image": seconds,
+            "seconds to train": getattr(model, "trained", None),
+            "settings": str(settings) if settings else None,
         }
 
     @torch.no_grad()
@@ -199,88 +200,35 @@ class Experiment:
             pictures["The Gaussian and the learned filter, in bandwidths"] = path
         return pictures
 
-    def write_page(self, record, pictures):
-        args = self.args
-        table = {
-            LONG.get(name, name): {
-                "PSNR in dB": f"{row['psnr']:.2f}",
-                "paper": PAPER.get(name),
-                "weights": row["weights"],
-                "seconds an image": row["seconds"],
-                "seconds to train": row["trained"],
-            }
-            for name in [*LONG, *peers()]
-            if (row := record["rows"].get(name))
-        }
-        curves = {
-            f"Training: {LONG[path.parent.name]}": path
-            for path in sorted(args.output.glob("*/curve.png"))
-        }
-        experiment_page(
-            args.output / "page.html",
-            title=titled("Image denoising", args),
-            text=f"BSDS500 gray, noise of standard deviation 25/255; mean PSNR of "
-            f"{len(self.parts['test'])} test images.",
-            command=command(),
-            tables={"Test images": table},
-            pictures=pictures,
-            curves=curves,
-            settings=record["settings"],
-        )
-
 
 def _file(name):
     return name.replace(" ", "_")
 
 
-def _size(model):
-    return sum(parameter.numel() for parameter in model.parameters()) or None
-
-
-def read_record(path, settings):
-    """Return the record of an earlier run with the same settings, or an empty one."""
-    record = json.loads(path.read_text()) if path.is_file() else {}
-    if record.get("settings") == settings:
-        return record
-    return {"settings": settings, "rows": {}}
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments(
+        __doc__, "crops of a few images", data=DATA,
+        epochs=(8, "epochs of the single filters"), network_epochs=10,
+        steps=(250, "steps per epoch of the network"), channels=(24, "of the network"),
+        lr=(0.002, "of the network"), side=(64, "side of the training crops"),
+        chosen=(10, "images for the bandwidth search"),
+        trials=(16, "maximal number of bandwidths to try"),
+    )  # fmt: skip
     parser.add_argument("--methods", nargs="+", help="rows of the table; all by default")
-    parser.add_argument("--data", help="folder of the data; else PERMUTOGEO_DATA")
-    parser.add_argument("--output", type=Path, default=Path("runs/denoise_images"))
-    parser.add_argument("--epochs", type=int, default=8, help="epochs of the single filters")
-    parser.add_argument("--network-epochs", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=250, help="steps per epoch of the network")
-    parser.add_argument("--channels", type=int, default=24, help="of the network")
-    parser.add_argument("--lr", type=float, default=0.002, help="of the network")
-    parser.add_argument("--side", type=int, default=64, help="side of the training crops")
-    parser.add_argument("--chosen", type=int, default=10, help="images for the bandwidth search")
-    parser.add_argument(
-        "--trials", type=int, default=16, help="maximal number of bandwidths to try"
-    )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="crops of a few images")
     args = parser.parse_args()
     if args.quick:
         args.epochs, args.network_epochs, args.steps, args.channels = 1, 1, 1, 8
         args.side, args.chosen, args.trials = 24, 1, 2
     args.output.mkdir(parents=True, exist_ok=True)
-    hidden = ("methods", "data", "output")
-    settings = {name: value for name, value in vars(args).items() if name not in hidden}
-    experiment, path, models = Experiment(args), args.output / "results.json", {}
+    experiment, models, table = Experiment(args), {}, {}
     for name in args.methods or [*LONG, *peers()]:
         models[name] = experiment.make(name)
-        record = read_record(path, settings)
-        if name not in record["rows"]:
-            row = experiment.test(name, models[name])
-            record = read_record(path, settings)
-            record["rows"][name] = row
-            path.write_text(json.dumps(record, indent=2))
-        text = f"{LONG.get(name, name):30}{record['rows'][name]['psnr']:8.2f} dB"
-        print(text + (f"   paper {PAPER[name]:.2f}" if name in PAPER else ""), flush=True)
-    experiment.write_page(record, experiment.draw(models))
+        table[LONG.get(name, name)] = experiment.test(name, models[name])
+    record(
+        args, "Image denoising", {"Test images": table}, experiment.draw(models),
+        text="BSDS500 gray, noise of standard deviation 25/255; mean PSNR of "
+        f"{len(experiment.parts['test'])} test images.",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

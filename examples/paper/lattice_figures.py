@@ -11,8 +11,8 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from _record import command, titled
 
+from permutogeo.benchmarks.record import command_line
 from permutogeo.ops import stencils
 from permutogeo.viz import experiment_page, filter_slices, image_panels, lattice_cells
 
@@ -68,8 +68,8 @@ def main():
     filters = {f"The Gaussian in {d} dimensions": f"gaussian_{d}d.png" for d in (2, 3)}
     experiment_page(
         args.output / "page.html",
-        title=titled("The permutohedral lattice over an image", args),
-        command=command(),
+        title="The permutohedral lattice over an image",
+        command=command_line(),
         pictures={caption: args.output / name for caption, name in captions.items()},
         curves={caption: args.output / name for caption, name in filters.items()},
     )

@@ -11,7 +11,8 @@ convolutions that do not fit into memory the table has the bytes that they need.
 import math
 
 import torch
-from _networks import arguments, draw_curves, record
+from _networks import draw_curves
+from _record import arguments, record
 
 import permutogeo as pg
 from permutogeo.benchmarks.timing import in_turn, threads
@@ -146,7 +147,7 @@ def main():
     picture = args.output / "runtime.png"
     draw_curves(picture, curves, "dimensions", "milliseconds", log=True)
     title = f"Milliseconds with {args.threads} threads, {size[0]} x {size[1]} pixels"
-    record(args, "Runtime", {title: table}, {}, curves={"Runtime": picture})
+    record(args, "Runtime", {title: table}, curves={"Runtime": picture})
 
 
 if __name__ == "__main__":

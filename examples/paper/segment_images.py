@@ -11,17 +11,13 @@ those of a coarser network. ``--task materials`` uses the MINC database, ``--tas
 images of materials with the logits of a small network, trained first on other images.
 """
 
-import argparse
-import json
 import time
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 from _coarse import train_coarse
-from _record import command, settings_of, titled
-from PIL import Image
+from _record import DATA, arguments, record
 from torch.nn import functional
 from torch.utils.data import DataLoader, Subset
 from torch_geometric.transforms import Compose
@@ -37,7 +33,7 @@ from permutogeo.train import (
     scale_search,
 )
 from permutogeo.transforms import BilateralFeature
-from permutogeo.viz import experiment_page, overlay
+from permutogeo.viz import image_panels, overlay
 
 SHOWN = ("mean_iou", "accuracy", "class_accuracy")
 
@@ -146,14 +142,24 @@ def coarsen(data, stride):
     return data
 
 
+def keep(data, kept, height, width):
+    """Return an image of some of the pixels."""
+    for name in ("x", "pos", "y", "unary"):
+        data[name] = data[name][kept]
+    data.height, data.width = height, width
+    return data
+
+
+def thin(data, step):
+    """Return every ``step``-th pixel along each axis, at its position in the image."""
+    kept = (data.pos % step == 0).all(1)
+    return keep(data, kept, -(-data.height // step), -(-data.width // step))
+
+
 def crop(data, side=96):
     """Return the center crop of an image."""
     first = torch.tensor([data.width - side, data.height - side]) // 2
-    kept = ((data.pos >= first) & (data.pos < first + side)).all(1)
-    for name in ("x", "pos", "y", "unary"):
-        data[name] = data[name][kept]
-    data.height = data.width = side
-    return data
+    return keep(data, ((data.pos >= first) & (data.pos < first + side)).all(1), side, side)
 
 
 class Experiment:
@@ -164,6 +170,7 @@ class Experiment:
         self.train, self.val = task.data(args)
         self.classes, self.void = self.train.num_classes, self.train.void
         changes = [partial(coarsen, stride=args.stride)] if args.stride else []
+        changes += [partial(thin, step=args.thin)] if args.thin > 1 else []
         if args.quick:
             changes.append(crop)
             self.train, self.val = self.train[:2], self.val[:1]
@@ -235,77 +242,64 @@ class Experiment:
             crfs[f"gauss {steps}"] = self.crf(steps, scale)
             crfs[f"learned {steps}"] = self.crf(steps, scale, learn=True)
         crfs["loose 2"] = self.crf(2, scale, learn=True, loose=True)
+        crfs = {name: crf for name, crf in crfs.items() if name.startswith(self.args.rows)}
         for name, crf in crfs.items():
             if name.startswith(("learned", "loose")):
                 self.learn(crf, name)
             if crf is not None:
                 rows[name] = {**self.test(crf, self.val), "scale": crf.scale}
-            print_row(name, rows, self.task.paper.get(name, ""))
+            shown = (f"{column} {100 * rows[name][column]:.2f}" for column in SHOWN)
+            print(name, *shown, flush=True)
         return rows, crfs
 
     def draw(self, crfs, path):
         """Draw the labels of the network, the Gaussian CRF and the loose CRF side by side."""
         data = self.val[0]
         size = (data.height, data.width)
-        photograph = (255 * data.x).round().byte().view(*size, 3).numpy()
-        shown = [crfs[name] for name in ("network", "gauss 2", "loose 2")]
-        labels = [self.predict(crf, data)[0].argmax(1).view(size) for crf in shown]
-        panels = [overlay(photograph, label, legend=False) for label in labels]
-        sheet = Image.new("RGB", (3 * size[1], size[0]))
-        for i, panel in enumerate(panels):
-            sheet.paste(panel, (i * size[1], 0))
-        sheet.save(path)
-
-
-def print_row(name, rows, paper):
-    if name == "network":
-        print(f"{'':10}" + "".join(f"{column:>24}" for column in SHOWN) + "  paper")
-    cells = [(100 * rows[name][c], 100 * (rows[name][c] - rows["network"][c])) for c in SHOWN]
-    text = "".join(f"{v:14.2f} ({gain:+6.2f})" for v, gain in cells)
-    print(f"{name:10}{text}  {paper}", flush=True)
+        photograph, panels = (255 * data.x).round().byte().view(*size, 3).numpy(), {}
+        for name in filter(crfs.__contains__, ("network", "gauss 2", "loose 2")):
+            label = self.predict(crfs[name], data)[0].argmax(1).view(size)
+            panels[name] = overlay(photograph, label, legend=False)
+        image_panels(panels, path)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments(
+        __doc__, "the middle of a few images", data=DATA, epochs=2, lr=0.003,
+        levels=(2, "levels of the bandwidth search"),
+        trials=(12, "maximal number of bandwidths to try"),
+        stride=(0, "of the logits; 0: their own"), size=(160, "side of the scenes"),
+        thin=(1, "use every n-th pixel along each axis"),
+        network_epochs=(12, "of the scenes' network"),
+    )  # fmt: skip
     parser.add_argument("--task", choices=TASKS, default="objects")
-    parser.add_argument("--data", help="folder of the data; else PERMUTOGEO_DATA")
-    parser.add_argument("--output", type=Path, default=Path("runs/segment_images"))
-    parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--lr", type=float, default=0.003)
-    parser.add_argument("--levels", type=int, default=2, help="levels of the bandwidth search")
-    parser.add_argument(
-        "--trials", type=int, default=12, help="maximal number of bandwidths to try"
-    )
-    parser.add_argument("--stride", type=int, default=0, help="of the logits; 0: their own")
+    parser.add_argument("--rows", nargs="+", default=["gauss", "learned", "loose"],
+                        help="CRFs of the table, by the start of their names")  # fmt: skip
     parser.add_argument("--scenes", type=int, nargs=3, default=[300, 40, 60],
                         help="images of the network, of the CRF and of the test")  # fmt: skip
-    parser.add_argument("--size", type=int, default=160, help="side of the scenes")
-    parser.add_argument("--network-epochs", type=int, default=12, help="of the scenes' network")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="the middle of a few images")
     args = parser.parse_args()
     if args.quick:
         args.epochs, args.trials, args.network_epochs = 1, 1, 1
         args.scenes, args.size = [4, 4, 2], 96
+    args.rows = ("network", *args.rows)
     torch.manual_seed(args.seed)
     args.output.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     experiment = Experiment(TASKS[args.task](), args)
     rows, crfs = experiment.run()
-    settings = settings_of(args)
-    record = {"settings": settings, "seconds": time.perf_counter() - start, "rows": rows}
-    (args.output / "results.json").write_text(json.dumps(record, indent=2))
+    picture = args.output / "segmentation.png"
     with torch.no_grad():
-        experiment.draw(crfs, args.output / "segmentation.png")
-    experiment_page(
-        args.output / "page.html",
-        title=titled("Semantic segmentation with a dense CRF", args),
-        command=command(),
-        tables={"Test": {n: {c: 100 * row[c] for c in SHOWN} for n, row in rows.items()}},
-        pictures={"Network, Gauss, loose": args.output / "segmentation.png"},
-        curves={path.parent.name: path for path in sorted(args.output.glob("*/curve.png"))},
-        settings=settings,
-    )
+        experiment.draw(crfs, picture)
+    first = rows["network"]
+    table = {
+        name: {c: f"{100 * row[c]:.2f} ({100 * (row[c] - first[c]):+.2f})" for c in SHOWN}
+        | {"the paper's gain": experiment.task.paper.get(name)}
+        for name, row in rows.items()
+    }
+    record(
+        args, "Semantic segmentation with a dense CRF", {"Test, gains in brackets": table},
+        {"Network, Gauss, loose": picture}, seconds=time.perf_counter() - start, rows=rows,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from _networks import (
     NORMALIZATIONS,
     ConvNet,
     SpatialTwin,
-    arguments,
     choose_lr,
     count_parameters,
     draw_curves,
@@ -27,9 +26,9 @@ from _networks import (
     keep_small,
     load_or_exit,
     operations,
-    record,
     trainer_of,
 )
+from _record import arguments, record
 from torch_geometric.loader import DataLoader
 
 from permutogeo.datasets import SparseMNIST
@@ -139,11 +138,11 @@ def train(kind, rate, args):
 
 def main():
     parser = arguments(
-        __doc__, epochs=4, batch_size=64, train=55000, val=5000, test=10000, search=0
-    )
+        __doc__, epochs=4, batch_size=64, train=55000, val=5000, test=10000, search=0,
+        extent=(SIDE - 1.0, "one unit per pixel"),
+    )  # fmt: skip
     parser.add_argument("--kinds", choices=LR, nargs="+", default=list(LR))
     parser.add_argument("--interpolation", choices=INTERPOLATIONS, default="bilinear")
-    parser.add_argument("--extent", type=float, default=SIDE - 1.0, help="one unit per pixel")
     parser.add_argument("--normalize", choices=NORMALIZATIONS, default="before")
     parser.add_argument("--rates", choices=RATES, nargs="+", default=list(RATES))
     args = parser.parse_args()
@@ -162,7 +161,7 @@ def main():
     draw_curves(curve, curves, "epoch", "validation accuracy", styles=STYLES)
     record(
         args, "Subsampled digits", {"Trained on (rows), tested on (columns)": table},
-        {"rows": runs}, curves={"Validation accuracy": curve},
+        curves={"Validation accuracy": curve}, rows=runs,
     )  # fmt: skip
 
 

@@ -17,15 +17,14 @@ from itertools import pairwise
 
 import torch
 from _networks import (
-    arguments,
     choose_lr,
     count_parameters,
     draw_curves,
     epoch_printer,
     first_at,
-    record,
     trainer_of,
 )
+from _record import arguments, record
 from torch.nn import functional
 from torch.utils.data import RandomSampler
 from torch_geometric.loader import DataLoader
@@ -213,8 +212,8 @@ def main():
     draw_curves(curve, curves, "epochs of 1,000 images", "validation IoU", GOAL)
     draw(models, parts["test"][0], picture)
     record(
-        args, "Segmenting tiles", {"Tiles": table}, {"rows": runs},
-        {"A test image": picture}, {"Validation IoU": curve},
+        args, "Segmenting tiles", {"Tiles": table}, {"A test image": picture},
+        {"Validation IoU": curve}, rows=runs,
     )  # fmt: skip
 
 

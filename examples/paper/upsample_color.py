@@ -12,20 +12,15 @@ interpolation, and the learned filter 0.03 to 0.6 dB above the Gaussian (docs/re
 gray are upsampled, by bicubic interpolation or by the bilateral filter, and gray is added.
 """
 
-import argparse
-import json
 import time
-from pathlib import Path
 
 import torch
-from _record import command, settings_of, titled
-from _upsampling import Filters, Samples, bicubic, means, psnr
+from _record import DATA, arguments, record
+from _upsampling import Filters, Samples, draw, means, psnr
 from torch.nn import functional
 
 from permutogeo.datasets import BSDS500, VOC2012
-from permutogeo.ops import stencils
 from permutogeo.train import write_csv
-from permutogeo.viz import experiment_page, filter_slices, image_panels
 
 # The paper's bandwidths at each factor: one over its feature scales, for gray from 0 to 255.
 START = {2: 1 / 0.13, 4: 1 / 0.06, 8: 1 / 0.03, 16: 1 / 0.02}
@@ -107,23 +102,16 @@ class Experiment:
         better = sum(row["learned"] > row["gauss"] for row in rows) / len(rows)
         return {**means(rows), "scale": self.scales[factor], "learned_better": better}
 
-    @torch.no_grad()
     def test_chroma(self, factor):
-        """Return the mean PSNR of upsampling only the differences to gray, which is known.
-
-        Images without color would have an infinite PSNR; all are capped at ``CAP``.
-        """
-        layer, rows = self.filters.make({"pos": 0.4 * factor, "color": 0.1}), []
-        for sample in Samples(self.held, factor, side=64 if self.args.quick else None):
-            gray = sample["guide"]
-            small = sample["small"] - functional.avg_pool2d(gray, factor)
-            found = {
-                "bicubic": bicubic(sample),
-                "bicubic, chroma": bicubic({**sample, "small": small}) + gray,
-                "bilateral, chroma": layer(small, gray) + gray,
-            }
-            rows.append({name: min(psnr(out, sample), CAP) for name, out in found.items()})
-        return means(rows)
+        """Return the mean PSNR of upsampling only the differences to gray, which is known."""
+        side = 64 if self.args.quick else None
+        filters, train = Filters((3, 1), chroma_psnr, self.args), Samples(self.train, factor)
+        few = [chroma(train[i]) for i in range(0, len(train), max(1, len(train) // 12))]
+        start = {"pos": 0.4 * factor, "color": 0.1}
+        scale = filters.choose(few, start, self.output / f"search_chroma_{factor}.csv")
+        samples = (chroma(sample) for sample in Samples(self.held, factor, side=side))
+        rows = means(filters.test({"gauss": filters.make(scale)}, samples))
+        return {**rows, **{f"bandwidth, {name}": value for name, value in scale.items()}}
 
     def run(self):
         """Return the rows of the table, one per factor."""
@@ -132,55 +120,41 @@ class Experiment:
         rows = {}
         for factor in self.args.factors:
             rows[factor] = self.test(factor)
-            print_row(self.name, factor, rows[factor])
-        for factor in self.args.factors:
-            print(f"  learned at {factor:2}x:" + "".join(
-                f"{cross(rows[other], factor, other):8.2f} ({other}x)" for other in rows
-            ))  # fmt: skip
+            print(f"{self.name} {factor}x: learned {rows[factor]['learned']:.2f} dB", flush=True)
         return rows
 
-    @torch.no_grad()
     def draw(self):
-        """Draw a test image by each method, and the learned filter beside the Gaussian."""
         factor = 8 if 8 in self.args.factors else self.args.factors[0]
         sample = Samples(self.held, factor, side=64 if self.args.quick else None)[0]
-        models = self.models(factor)
-        found = {"Bicubic": bicubic(sample)} | {
-            title: models[name](sample["small"], sample["guide"])
-            for name, title in (("gauss", "Gauss"), ("learned", "Learned"))
-        }
-        images = {"Small": sample["small"], "Guide": sample["guide"], "True": sample["target"]}
-        notes = {name: f"{psnr(image, sample):.2f} dB" for name, image in found.items()}
-        height, width = sample["target"].shape[1:]
-        detail = (width // 3, height // 3, width // 4, height // 4)
-        images_path, taps_path = self.output / "images.png", self.output / "filters.png"
-        image_panels(images | found, images_path, notes=notes, crop=detail, columns=3)
-        taps = {
-            "Gaussian": stencils.gaussian(3, 2),
-            "learned": self.learned[factor].conv.filter_weight,
-        }
-        filter_slices(taps, 3, 2, taps_path, names=["x", "y", "gray"])
-        return {
-            f"{TITLES[self.name]}, a test image at {factor}x": images_path,
-            f"{TITLES[self.name]}, the filters at {factor}x, in bandwidths": taps_path,
-        }
+
+        def note(image):
+            return f"{psnr(image, sample):.2f} dB"
+
+        found = draw(sample, self.models(factor), self.output, ["x", "y", "gray"], note)
+        return {f"{TITLES[self.name]} {factor}x. {name}": path for name, path in found.items()}
+
+
+def chroma(sample):
+    """Return a sample whose low-resolution image is its difference to gray."""
+    gray = functional.avg_pool2d(
+        sample["guide"], sample["guide"].shape[2] // sample["small"].shape[2]
+    )
+    return {**sample, "small": sample["small"] - gray}
+
+
+def chroma_psnr(out, sample):
+    """Return the PSNR with gray added; capped, since some photographs have hardly any color."""
+    return min(psnr(out + sample["guide"], sample), CAP)
 
 
 def cross(row, trained, tested):
     return row["learned"] if trained == tested else row[f"from {trained}"]
 
 
-def print_row(name, factor, row):
-    shown = "".join(
-        f"{row[m]:9.2f} ({p:5.2f})" for m, p in zip(METHODS, PAPER[name][factor], strict=True)
-    )
-    scale = ", ".join(f"{key} {value:.3g}" for key, value in row["scale"].items())
-    print(f"{name:5} {factor:2}x {shown}   {scale}", flush=True)
-
-
-def write_page(args, record, pictures):
+def tables_of(found):
+    """Return the tables of all datasets."""
     tables = {}
-    for name, rows in record["rows"].items():
+    for name, rows in found.items():
         tables[f"{TITLES[name]}: PSNR in dB (paper)"] = {
             f"{factor}x": {
                 method: f"{row[method]:.2f} ({paper:.2f})"
@@ -194,50 +168,42 @@ def write_page(args, record, pictures):
             }
             for trained in rows
         }
-    curves = {
-        f"{path.parent.parent.name} {path.parent.name}": path
-        for path in sorted(args.output.glob("*/*/curve.png"))
-    }
-    experiment_page(
-        args.output / "page.html", title=titled("Color upsampling guided by a gray image", args),
-        text="Block means of colors, upsampled along the gray image.",
-        command=command(),
-        tables=tables, pictures=pictures, curves=curves, settings=record["settings"],
-    )  # fmt: skip
+    return tables
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", help="folder of the data; else PERMUTOGEO_DATA")
-    parser.add_argument("--output", type=Path, default=Path("runs/upsample_color"))
+    parser = arguments(
+        __doc__, "the middle of a few images", data=DATA,
+        images=(48, "training images per dataset"), side=(256, "side of the training crops"),
+        epochs=4, lr=0.002, trials=(14, "bandwidths to try, at most"),
+        chroma=(False, "test upsampling of chroma alone"),
+    )  # fmt: skip
     parser.add_argument("--datasets", nargs="+", choices=list(PAPER), default=list(PAPER))
     parser.add_argument("--factors", nargs="+", type=int, choices=list(START), default=list(START))
-    parser.add_argument("--images", type=int, default=48, help="training images per dataset")
-    parser.add_argument("--side", type=int, default=256, help="side of the training crops")
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--lr", type=float, default=0.002)
-    parser.add_argument("--trials", type=int, default=14, help="bandwidths to try, at most")
-    parser.add_argument("--chroma", action="store_true", help="test upsampling of chroma alone")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="the middle of a few images")
     args = parser.parse_args()
     if args.quick:
         args.epochs, args.trials, args.datasets, args.factors = 1, 2, ["voc"], [2, 8]
     torch.manual_seed(args.seed)
     start, rows, pictures = time.perf_counter(), {}, {}
-    print("PSNR in dB (paper):  bicubic          gauss            learned          bandwidths")
     for name in args.datasets:
         experiment = Experiment(name, args)
         if args.chroma:
             rows[name] = {factor: experiment.test_chroma(factor) for factor in args.factors}
-            print(name, rows[name], flush=True)
             continue
         rows[name] = experiment.run()
         pictures |= experiment.draw()
-    record = {"settings": settings_of(args), "seconds": time.perf_counter() - start, "rows": rows}
-    (args.output / "results.json").write_text(json.dumps(record, indent=2))
-    if pictures:
-        write_page(args, record, pictures)
+    if args.chroma:
+        tables = {
+            f"{TITLES[name]}: PSNR in dB": {f"{factor}x": row for factor, row in own.items()}
+            for name, own in rows.items()
+        }
+    else:
+        tables = tables_of(rows)
+    record(
+        args, "Color upsampling guided by a gray image", tables, pictures,
+        text="Block means of colors, upsampled along the gray image.",
+        seconds=time.perf_counter() - start, rows=rows,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -13,22 +13,17 @@ interrupted. Expect 0.066 m for bicubic interpolation, 0.068 m for the Gaussian 
 learned filter (docs/reproduction.md).
 """
 
-import argparse
-import json
 import time
-from pathlib import Path
 
 import torch
 from _coarse import train_coarse
-from _record import command, settings_of, titled
-from _upsampling import Filters, Samples, bicubic, means, rmse
+from _record import DATA, arguments, record
+from _upsampling import Filters, Samples, draw, means, rmse
 from scipy import stats
 from torch.utils.data import Dataset
 
 from permutogeo.datasets import NYUDepth
-from permutogeo.ops import stencils
 from permutogeo.train import write_csv
-from permutogeo.viz import experiment_page, filter_slices, image_panels
 
 FACTOR = 8
 # The paper's bandwidths: one over its feature scales, for colors from 0 to 255.
@@ -98,17 +93,15 @@ class Experiment:
 
     def __init__(self, args):
         self.args = args
-        self.side = 64 if args.quick else None
+        side = args.middle or None
         # Depth is far from 0: keep_constants spares the filter from learning to keep it flat.
-        self.filters = Filters((1, 3), rmse, args, self.side or args.side, keep_constants=True)
-        train, held = (Rooms(args.data, split, few) for split, few in self._parts().items())
-        self.train = Samples(train, FACTOR, FACTOR, self.side, missing=0.0)
-        self.held = Samples(held, FACTOR, FACTOR, self.side, missing=0.0)
+        self.filters = Filters((1, 3), rmse, args, args.side, keep_constants=True)
+        counts = {"train": 2, "test": 2} if args.quick else {"train": None, "test": args.test}
+        train, held = (Rooms(args.data, split, count) for split, count in counts.items())
+        self.train = Samples(train, FACTOR, FACTOR, side, missing=0.0)
+        self.held = Samples(held, FACTOR, FACTOR, side, missing=0.0)
         if args.predicted:
             self.train, self.held = predict_depth(self.train, self.held, args)
-
-    def _parts(self):
-        return {"train": 2, "test": 2} if self.args.quick else {"train": None, "test": None}
 
     def fit(self):
         """Return the Gaussian with the best bandwidths, and the best learned filter.
@@ -136,31 +129,14 @@ class Experiment:
         tests = {f"{a}, {b}": paired(columns[a], columns[b]) for a, b in pairs}
         return means(rows), tests
 
-    @torch.no_grad()
     def draw(self, models):
-        """Draw a test image by each method, and the learned filter beside the Gaussian."""
-        sample, output = self.held[0], self.args.output
-        small, guide, target = (sample[name] for name in ("small", "guide", "target"))
-        found = {"Bicubic": bicubic(sample)} | {
-            name.capitalize(): model(small, guide) for name, model in models.items()
-        }
-        farthest = float(target.max())
-        images = {"Small": small, "True": target, **found}
-        images = {"Guide": guide} | {name: image / farthest for name, image in images.items()}
-        notes = {name: f"{rmse(image, sample):.4f} m" for name, image in found.items()}
-        height, width = target.shape[1:]
-        detail = (width // 3, height // 3, width // 4, height // 4)
-        image_panels(images, output / "images.png", notes=notes, crop=detail, columns=3)
-        taps = {
-            "Gaussian": stencils.gaussian(5, 2),
-            "learned": models["learned"].conv.filter_weight,
-        }
-        names = ["x", "y", "red", "green", "blue"]
-        filter_slices(taps, 5, 2, output / "filters.png", names=names)
-        return {
-            "A test image and a detail of it, by each method": output / "images.png",
-            "The Gaussian and the learned filter, in bandwidths": output / "filters.png",
-        }
+        sample, names = self.held[0], ["x", "y", "red", "green", "blue"]
+        most = float(sample["target"].max())
+
+        def note(image):
+            return f"{rmse(image, sample):.4f} m"
+
+        return draw(sample, models, self.args.output, names, note, most)
 
 
 def paired(first, second):
@@ -174,61 +150,41 @@ def paired(first, second):
     }
 
 
-def write_page(args, record, pictures):
-    tables = {
-        "RMSE in meters": {
-            name: {"here": f"{record['rows'][name]:.4f}", "paper, of predictions": paper}
-            for name, paper in PAPER.items()
-        },
-        "Paired tests over the images": {
-            names: {name: f"{value:.3g}" for name, value in test.items()}
-            for names, test in record["tests"].items()
-        },
-    }
-    curves = {path.parent.name: path for path in sorted(args.output.glob("*/curve.png"))}
-    experiment_page(
-        args.output / "page.html", title=titled("Depth upsampling guided by a color image", args),
-        text=f"{args.source} depth at an eighth of the resolution, upsampled along the image.",
-        command=command(), tables=tables,
-        pictures=pictures, curves=curves,
-        settings=record["settings"],
-    )  # fmt: skip
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", help="folder of the data; else PERMUTOGEO_DATA")
-    parser.add_argument("--output", type=Path, default=Path("runs/upsample_depth"))
-    parser.add_argument("--side", type=int, default=224, help="side of the training crops")
+    parser = arguments(
+        __doc__, "the middle of a few images", data=DATA,
+        side=(224, "side of the training crops"), epochs=10, lr=0.01,
+        middle=(0, "side of the center crops to use; 0: whole images"),
+        trials=(16, "bandwidths to try, at most"), test=(118, "test images"),
+        predicted=(False, "predict depth from color first"),
+        folds=(2, "networks that predict depth"), network_epochs=(40, "of these networks"),
+    )  # fmt: skip
     parser.add_argument("--wider", nargs="+", type=float, default=[1.0, 1.5],
                         help="bandwidths to learn with, relative to the Gaussian's")  # fmt: skip
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--lr", type=float, default=0.01)
-    parser.add_argument("--trials", type=int, default=16, help="bandwidths to try, at most")
-    parser.add_argument("--predicted", action="store_true", help="predict depth from color first")
-    parser.add_argument("--folds", type=int, default=2, help="networks that predict depth")
-    parser.add_argument("--network-epochs", type=int, default=40, help="of these networks")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="the middle of a few images")
     args = parser.parse_args()
     if args.quick:
         args.epochs, args.trials, args.wider, args.network_epochs = 1, 2, [1.0], 1
-    args.source = "Predicted" if args.predicted else "Measured"
+        args.middle = 64
     torch.manual_seed(args.seed)
     args.output.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     experiment = Experiment(args)
     models = experiment.fit()
     rows, tests = experiment.test(models)
-    for name, paper in PAPER.items():
-        print(f"{name:8} RMSE {rows[name]:.4f} m (paper {paper:.3f}, of predicted depth)")
-    for names, test in tests.items():
-        print(f"{names:18}" + ", ".join(f"{name} {value:.3g}" for name, value in test.items()))
-    record = {"settings": settings_of(args), "seconds": time.perf_counter() - start, "rows": rows,
-              "scale": experiment.scale, "wider": experiment.wider,
-              "held_out": experiment.held_out, "tests": tests}  # fmt: skip
-    (args.output / "results.json").write_text(json.dumps(record, indent=2))
-    write_page(args, record, experiment.draw(models))
+    tables = {
+        "RMSE in meters": {
+            name: {"here": rows[name], "paper, of predictions": paper}
+            for name, paper in PAPER.items()
+        },
+        "Paired tests over the images": tests,
+    }
+    source = "Predicted" if args.predicted else "Measured"
+    record(
+        args, "Depth upsampling guided by a color image", tables, experiment.draw(models),
+        text=f"{source} depth at an eighth of the resolution, upsampled along the image.",
+        seconds=time.perf_counter() - start, rows=rows, scale=experiment.scale,
+        wider=experiment.wider, held_out=experiment.held_out,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -34,8 +34,8 @@ def bench(
 
     Benchmarks: bilateral, crf, building, convolution, paper, threads, scaling, memory, startup,
     distributed, operators, denoising, clouds, pictures, spconv, tiles, seams, steps, gpu,
-    occupancy, roofline, solver, encoding. Libraries that are not installed are left out; install
-    them with: pip install 'permutogeo[bench]'
+    occupancy, roofline, solver, encoding, attention. Libraries that are not installed are left
+    out; install them with: pip install 'permutogeo[bench]'
 
     With --set, 'denoising' compares ours with Open3D, trimesh, meshlib and meshsdfilter-tools
     (those that are installed) on a folder of clean and noisy meshes, and writes a table, a page
@@ -69,6 +69,9 @@ def bench(
                 note(
                     f"Left out '{name}', which needs {error.name}: pip install 'permutogeo[bench]'"
                 )
+                left_out.append(name)
+            except ImportError as error:  # of ours, and says what to install
+                note(f"Left out '{name}'. {error}")
                 left_out.append(name)
     if len(left_out) == len(chosen):
         raise typer.Exit(1)

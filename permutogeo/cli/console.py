@@ -83,6 +83,8 @@ def _discard_output() -> None:
 def progress_bar(label: str) -> Iterator[Callable[[float], None]]:
     """Show a bar if standard error is a terminal, otherwise a line every ten seconds.
 
+    ``TTY_INTERACTIVE=0`` counts as no terminal, for notebooks.
+
     Yields:
         A function to call with the completed fraction.
     """
@@ -90,7 +92,7 @@ def progress_bar(label: str) -> Iterator[Callable[[float], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if not console.is_terminal or not console.is_interactive:
         yield _print_progress(label)
         return
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())

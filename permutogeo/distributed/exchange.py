@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -49,12 +50,16 @@ class Exchange:
         Args:
             values: The rows that this rank owns, ``[num_rows, ...]``.
         """
-        return _Gather.apply(values, self, None)
+        return self.start_gather(values)()
 
     def start_gather(self, values: Tensor) -> Callable[[], Tensor]:
-        """Start :meth:`gather`, and return a function that waits for its result."""
-        finish = self._start_gather(values.detach())
-        return lambda: _Gather.apply(values, self, finish)
+        """Start :meth:`gather`, and return a function that waits for its result.
+
+        What is computed before the wait is overlapped with the exchange, in the backward pass too.
+        """
+        transfer = _Transfer(self._start_gather, self._start_scatter)
+        ticket = _Start.apply(values, transfer)
+        return lambda: _Finish.apply(ticket, transfer)
 
     def without_own(self) -> Exchange:
         """Return the plan that brings the rows of other ranks only."""
@@ -65,7 +70,8 @@ class Exchange:
 
     def scatter(self, rows: Tensor) -> Tensor:
         """Return the sum of the rows of all readers, ``[num_rows, ...]``, in the order of ranks."""
-        return _Scatter.apply(rows, self)
+        transfer = _Transfer(self._start_scatter, self._start_gather)
+        return _Finish.apply(_Start.apply(rows, transfer), transfer)
 
     def send_back(self, rows: Tensor) -> list[Tensor]:
         """Return what each rank has at the rows that it reads from this one."""
@@ -119,19 +125,24 @@ class Exchange:
 
         return finish
 
-    def _scatter(self, rows: Tensor) -> Tensor:
+    def _start_scatter(self, rows: Tensor) -> Callable[[], Tensor]:
         wait = self._start_return(rows)
-        out = rows.new_zeros(self.num_rows, *rows.shape[1:])
-        # Rows of one reader are distinct: the order of the sum is that of the ranks.
-        own = rows[self.first : self.last]
-        if self._reads_all_own:
-            out.copy_(own)
-        else:
-            out[self._own] = own
-        for index, part in zip(self.send, wait().split(self._send_counts), strict=True):
-            if len(part):
-                out[index] += part
-        return out
+
+        def finish() -> Tensor:
+            out = rows.new_zeros(self.num_rows, *rows.shape[1:])
+            # While the rows of other ranks are on their way.
+            own = rows[self.first : self.last]
+            if self._reads_all_own:
+                out.copy_(own)
+            else:
+                out[self._own] = own
+            # Rows of one reader are distinct: the order of the sum is that of the ranks.
+            for index, part in zip(self.send, wait().split(self._send_counts), strict=True):
+                if len(part):
+                    out[index] += part
+            return out
+
+        return finish
 
     def _start_return(self, rows: Tensor) -> Callable[[], Tensor]:
         away = torch.cat([rows[: self.first], rows[self.last :]])
@@ -140,28 +151,54 @@ class Exchange:
         return self.ranks.start_exchange(away, self._receive_counts, self._send_counts)
 
 
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, values: Tensor, exchange: Exchange, finish: Callable[[], Tensor] | None
-    ) -> Tensor:
-        ctx.exchange = exchange
-        return (finish or exchange._start_gather(values))()
+@dataclass
+class _Transfer:
+    """An exchange under way, between the autograd nodes that start and finish it.
+
+    Autograd runs the node that was created last first. In the backward pass, :class:`_Finish`
+    starts the transposed exchange, then comes what was computed between the two nodes, and
+    :class:`_Start` waits.
+
+    Args:
+        start: Starts the exchange, and returns a function that waits for its result.
+        start_back: The same for the transposed exchange.
+    """
+
+    start: Callable[[Tensor], Callable[[], Tensor]]
+    start_back: Callable[[Tensor], Callable[[], Tensor]]
+    wait: Callable[[], Tensor] | None = None
+    back: _Transfer | None = None
+
+
+class _Start(torch.autograd.Function):
+    """Start an exchange; the output is empty and ties the node to its :class:`_Finish`."""
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.exchange.scatter(grads[0]), None, None
+    def forward(ctx: Any, rows: Tensor, transfer: _Transfer) -> Tensor:
+        ctx.transfer = transfer
+        transfer.wait = transfer.start(rows)
+        return rows.new_empty(0)
 
-
-class _Scatter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, exchange: Exchange) -> Tensor:
-        ctx.exchange = exchange
-        return exchange._scatter(rows)
+    def backward(ctx: Any, *tickets: Tensor) -> tuple[Tensor, None]:
+        return _Finish.apply(tickets[0], ctx.transfer.back), None
+
+
+class _Finish(torch.autograd.Function):
+    """Wait for an exchange and return its rows."""
+
+    @staticmethod
+    def forward(ctx: Any, ticket: Tensor, transfer: _Transfer) -> Tensor:
+        ctx.transfer = transfer
+        wait, transfer.wait = transfer.wait, None  # frees the buffers
+        assert wait is not None
+        return wait()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        return ctx.exchange.gather(grads[0]), None
+        transfer = ctx.transfer
+        transfer.back = _Transfer(transfer.start_back, transfer.start)
+        return _Start.apply(grads[0], transfer.back), None
 
 
 def runs(counts: Sequence[int], device: torch.device) -> list[Tensor]:

@@ -64,7 +64,8 @@ class Halo:
         """Apply a function that is linear in the values and reads a stencil once.
 
         It is applied to the vertices of this rank while the values of others are on their way, then
-        to those of others. Results are the sum.
+        to those of others. Results are the sum. The backward pass goes the other way round: it
+        sends the gradients of the other ranks' vertices before it computes those of its own.
 
         Args:
             function: Called with a lattice and values at its vertices.

@@ -49,7 +49,8 @@ def mesh_picture(
     The upper row shows the shapes with flat shading; the lower row shows the error of each vertex
     as a color: its distance to the ground truth, or its displacement from the first mesh if there
     is no ground truth. Vertices are compared one by one if two meshes have the same triangles, and
-    otherwise with the nearest point of the reference.
+    otherwise with the nearest point of the reference. Shapes that differ in their colors alone have
+    no lower row.
 
     Args:
         path: Output file (``.png``), written atomically.
@@ -98,7 +99,7 @@ def _fill_column(sheet: Sheet, column: int, shape: Shape, visible: VisibilityBuf
     plain = np.tile(CLAY, (len(shape.pos), 1)) if shape.color is None else shape.color
     sheet.caption(column, shape)
     sheet.place(0, column, visible.paint(plain, soft=shape.color is not None))
-    if not sheet.scene.has_errors:
+    if sheet.rows == 1:
         return
     if shape.error is None:
         sheet.legend(1, column)
@@ -119,9 +120,11 @@ class Sheet:
         self.small, self.large = max(most // 26, 9), max(most // 18, 11)
         self.top = self.gap + (round(1.7 * self.large) + self.gap if title else 0)
         self.caption_height = round(3.4 * self.small)
-        rows = 2 if scene.has_errors else 1
+        moved = any(shape.error_max for shape in scene.shapes)
+        plain = any(shape.color is None for shape in scene.shapes)
+        self.rows = 2 if scene.has_errors and (moved or plain) else 1
         width = self.gap + len(scene.shapes) * (self.width + self.gap)
-        height = self.top + self.caption_height + rows * (self.height + self.gap)
+        height = self.top + self.caption_height + self.rows * (self.height + self.gap)
         self.image = Image.new("RGB", (width, height), PAPER)
         self.pen = ImageDraw.Draw(self.image)
         if title:

@@ -1,4 +1,5 @@
 import json
+import sys
 
 import pytest
 import trimesh
@@ -34,6 +35,14 @@ def test_missing_libraries_are_named(monkeypatch, names, code):
     assert done == ([(["paper"], True, None)] if "paper" in names else [])
     left_out = "Left out 'crf', which needs skimage: pip install 'permutogeo[bench]'\n"
     assert result.stderr == (left_out if "crf" in names else "")
+
+
+def test_missing_lidar_packages_are_named(monkeypatch):
+    """The benchmark of tiles writes LAZ files, which needs packages of another extra."""
+    monkeypatch.setitem(sys.modules, "laspy", None)
+    result = run("tiles", "--quick")
+    assert result.exit_code == 1 and "Left out 'tiles'. " in result.stderr and not result.stdout
+    assert "pip install 'permutogeo[lidar]'" in result.stderr
 
 
 def test_help_names_the_extra():

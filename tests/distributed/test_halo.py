@@ -52,3 +52,49 @@ def run_exact(group, rank, size):
 def test_halo_is_exact(on_ranks, size):
     for owned, read in on_ranks(run_exact, size):
         assert read == owned if size == 1 else read > owned
+
+
+class Logged(torch.autograd.Function):
+    """The identity, whose backward is written to a log."""
+
+    @staticmethod
+    def forward(ctx, x, log, name):
+        ctx.entry = log, name
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.entry[0].append(ctx.entry[1])
+        return grad, None, None
+
+
+def run_overlap(group, rank, size):
+    """Return the steps of the forward and of the backward pass of a convolution, in order."""
+    lattice = ShardedLattice.build(torch.rand(300, 2)[rank::size] * 12, group=group)
+    halo, log = lattice._stencil_halo(1, 1, "full"), []
+    values = torch.rand(lattice.num_vertices, 2, requires_grad=True)
+    taps = torch.rand(7, 2, 3, requires_grad=True)
+    _ = halo._rim, halo._ghosts.gather(values)  # plans are made on first use
+    start = halo._ghosts.ranks.start_exchange
+
+    def logged_exchange(*arguments):
+        log.append("start")
+        wait = start(*arguments)
+        return lambda: log.append("wait") or wait()
+
+    def convolve(part, rows):
+        name = "own" if part is halo.own else "rim"
+        log.append(name)
+        return Logged.apply(part.convolve(rows, taps), log, name)
+
+    halo._ghosts.ranks.start_exchange = logged_exchange
+    out = halo.apply_stencil(convolve, values)
+    forward, log[:] = log[:], []
+    out.square().sum().backward()
+    return forward, log
+
+
+def test_convolutions_hide_the_exchange(on_ranks):
+    for forward, backward in on_ranks(run_overlap, 2):
+        assert forward == ["start", "own", "wait", "rim"]
+        assert backward == ["rim", "start", "own", "wait"]

@@ -1,5 +1,6 @@
 """Parts of the examples on bilateral networks; test_examples.py runs the whole scripts."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -123,11 +124,29 @@ def test_learning_rates(examples, tmp_path):
     assert lines[0] == "lr,score" and len(lines) == 4
 
 
-def test_cells(examples):
-    text = examples("_networks").text
-    assert [text(v) for v in (None, 1234, 0.98765, 12345.6, "—")] == [
-        "not reached", "1,234", "0.9877", "12,346", "—",
+def test_options(examples, monkeypatch):
+    """Defaults give the type of an option; False makes it a flag."""
+    monkeypatch.setattr("sys.argv", ["examples/paper/tiles.py"])
+    make = examples("_record").arguments
+    parser = make("A script.", data=(None, "a folder"), lr=0.1, network_steps=0, today=False)
+    args = parser.parse_args(["--network-steps", "4", "--today", "--data", "x"])
+    assert (args.data, args.lr, args.network_steps, args.today) == ("x", 0.1, 4, True)
+    assert str(args.output) == "runs/tiles" and not args.quick
+
+
+def test_record(examples, tmp_path, capsys):
+    """The same table is printed and written to the result file, the record and the page."""
+    args = SimpleNamespace(output=tmp_path, seed=0)
+    rows = {"BNN": {"steps": 1234, "IoU": 0.98765}, "CNN": {"steps": None}}
+    examples("_record").record(args, "Tiles", {"Steps": rows}, seconds=3)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "Steps", "     steps     IoU", "BNN   1234  0.9877", "CNN      –       –",
     ]  # fmt: skip
+    table = json.loads((tmp_path / "table_0.json").read_text())
+    assert table["rows"] == [["BNN", "1234", "0.9877"], ["CNN", "–", "–"]]
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert found["tables"] == {"Steps": rows} and found["seconds"] == 3
+    assert "0.9877" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_twins_share_their_sizes(examples):

@@ -65,19 +65,18 @@ def test_learned_filter_is_the_best(example, parts, monkeypatch):
     assert sizes[1][0] < 1e-3 * sizes[0][0] and sizes[1][1] < 0.999 * sizes[0][1]
 
 
-def test_order_of_the_table(example, args, parts, capsys):
+def test_order_of_the_table(example, args, parts):
     methods, found = example.compare(parts, args)
     scores = {name: example.score(parts["test"], move) for name, move in methods.items()}
-    results = example.report(scores)
-    assert list(results) == list(example.PAPER)
-    rmse = [result["rmse_mm"] for result in results.values()]
+    rows = example.compared(scores)
+    assert list(rows) == list(example.PAPER)
+    rmse = [row["RMSE, mm"] for row in rows.values()]
     assert rmse[0] > 1.2 * rmse[1] and rmse[1] > 1.005 * rmse[2] and rmse[3] < 1.005 * rmse[2]
-    assert results["normal smoothing"]["better_than_above"] == 3
+    assert rows["normal smoothing"]["better than above"] == 3
+    assert rows["noisy"]["the paper"] == (5.774, 19.680)
     assert found["sigma"] == min(found["search"], key=found["search"].get)
     tried = found["validation_learned"]
     assert found["learned_sigma"] == min(tried, key=tried.get) and len(tried) == 3
-    table = capsys.readouterr().out
-    assert "5.774" in table and f"{rmse[3]:.3f}" in table
 
 
 def test_missing_model(example, args, monkeypatch):

@@ -85,7 +85,7 @@ def test_comparison_goes_on(task, small_data, tmp_path):
     only = ["--task", task, "--only", "LatticeUNet", "DiffusionNet", "PointNet++"]
     first = run_quickly(path, *only, cwd=tmp_path, data=small_data)
     check(first, tmp_path)
-    assert "LatticeUNet, seed 0" in first.stdout
+    assert "LatticeUNet, rate 0.002, seed 0" in first.stdout
     assert ("DiffusionNet" in first.stdout) == (task == "meshes")
     again = run_quickly(path, *only, cwd=tmp_path, data=small_data)
     assert "seed 0" not in again.stdout and "LatticeUNet" in again.stdout

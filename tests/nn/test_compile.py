@@ -87,6 +87,10 @@ def measurements(count):
     x, feature, batch = points(count)
     return x, torch.rand(count) + 0.1, feature, batch
 
+def labels(count):
+    _, feature, batch = points(count)
+    return torch.arange(count) // 2 % 4 - 1, feature, batch
+
 def voxels(count):
     indices = (torch.rand(2, 9, 10, 8) < count / 200).nonzero().int()
     return torch.randn(len(indices), 4), indices
@@ -136,6 +140,7 @@ PROGRAMS = {
         check(models.LatticeUNet(4, 4, 5, dim=2, depth=1))
         check(models.LatticeCNet(4, 4, 5, dim=2, extent=9.0, depth=1, read=2))
         check(models.BNNDeepCNet(4, 5, extent=9.0, depth=1, hidden_channels=2))
+        check(models.BNNLeNet(4, 5, extent=9.0, side=28))
         check(models.BilateralTransformer(4, 4, 5, dim=2, depth=1))
         check(models.LatticeNet(4, 4, 5, dim=2, num_layers=1, depth=1))
     """,
@@ -144,6 +149,8 @@ PROGRAMS = {
         check(Splatted(nn.PointNetSplat(4, 6, 2), splat=False))
         check(nn.PermutohedralEncoding(3, num_levels=2), positions)
         check(nn.BilateralSolver(2, learn_lam=True), measurements, further=SOLVER)
+        propagation = nn.BilateralLabelPropagation(3, 2, learn_lam=True)
+        check(propagation, labels, further=SOLVER)
     """,
     "voxels": """
         down = spconv.SparseConv3d(4, 6, 3, 2, 1, indice_key="down")

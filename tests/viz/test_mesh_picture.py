@@ -60,6 +60,17 @@ def test_one_mesh_has_no_errors(make_ball, tmp_path):
     assert height < 64 + 60 and width < 64 + 20
 
 
+def test_shapes_that_differ_in_color_have_one_row(make_ball, tmp_path):
+    ball = make_ball(2)
+    red, blue = ball.clone(), ball.clone()
+    red.x, blue.x = (torch.eye(3)[k].expand_as(ball.pos) for k in (0, 2))
+    heights = []
+    for meshes in ({"a": red, "b": blue}, {"a": red, "b": ball}):
+        with Image.open(mesh_picture(tmp_path / "two.png", meshes, size=64)) as image:
+            heights.append(image.size[1])
+    assert heights[0] < heights[1] - 60
+
+
 def test_long_names_and_titles(make_ball, tmp_path):
     name = "a file name that is much longer than the panel is wide " * 9
     odd = "\n\t\0 ünïcode 模型 \U0001f600"

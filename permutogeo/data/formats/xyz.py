@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,16 @@ from permutogeo.typing import Array
 # Attribute in the columns after the coordinates.
 EXTRA_ATTRIBUTE = {".xyz": "x", ".txt": "x", ".xyzn": "normal", ".xyzrgb": "x"}
 
+_NUMBER = re.compile(r"(nan|inf)", re.IGNORECASE)
+
 
 def read_rows(path: Path) -> Array:
     """Read rows of equally many numbers, separated by spaces or commas, as float64."""
     lines = [line.partition("#")[0].split() for line in read_text(path).splitlines()]
     rows = [_columns(words, i) for i, words in enumerate(words for words in lines if words)]
     width = len(rows[0]) if rows else 0
+    if rows and any(map(_is_name, rows[0])):
+        raise ValueError(f"a header '{' '.join(rows[0])[:60]}'; begin that line with '#'")
     bad = next((i for i, row in enumerate(rows) if len(row) != width), None)
     if bad is not None:
         raise ValueError(f"row {bad} has {len(rows[bad])} numbers, the first has {width}")
@@ -37,6 +42,11 @@ def read_xyz(path: Path) -> Fields:
     if width > 3:
         fields[name] = values[:, 3:]
     return fields
+
+
+def _is_name(word: str) -> bool:
+    """Return whether a word is the name of a column, and neither a number nor ``nan``."""
+    return word.lstrip("/")[:1].isalpha() and not _NUMBER.match(word)
 
 
 def _columns(words: list[str], row: int) -> list[str]:

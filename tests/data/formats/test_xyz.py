@@ -49,3 +49,12 @@ def test_decimal_commas_are_refused(tmp_path, text):
 def test_commas_between_columns(tmp_path, text):
     (tmp_path / "a.xyz").write_text(text)
     assert read_xyz(tmp_path / "a.xyz")["pos"].tolist() == [[1, 2, 3]]
+
+
+@pytest.mark.parametrize("text", ["X Y Z\n1 2 3\n", "//x,y,z\n1,2,3\n"])
+def test_headers_are_named(tmp_path, text):
+    (tmp_path / "a.xyz").write_text(text)
+    with pytest.raises(ValueError, match=r"a header '.*'; begin that line with '#'"):
+        read_xyz(tmp_path / "a.xyz")
+    (tmp_path / "a.xyz").write_text(f"#{text}")
+    assert read_xyz(tmp_path / "a.xyz")["pos"].tolist() == [[1, 2, 3]]
