@@ -13,11 +13,6 @@ from permutogeo import ops
 from permutogeo.checks import check_matrix, fail
 from permutogeo.lattice.caching import cached
 from permutogeo.lattice.precision import working_dtype
-from permutogeo.ops.plan import FEW_CORNERS
-from permutogeo.runtime import threads
-
-# Threads that sum sorted corners no faster than one adds those of point after point.
-_FEW_THREADS = 2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -205,11 +200,11 @@ class Incidence:
         )
 
     def _record_use(self) -> bool:
-        """Record a splat to come, and return whether sorting the corners pays: if there was one
-        before, of many points, on more threads than one thread without sorting outruns."""
+        """Record a splat to come, and return whether to sort the corners for it: if there was one
+        before, and where that pays."""
         used = "used" in self._cache
         self._cache["used"] = True
-        return used and self.vertex.numel() > FEW_CORNERS and threads.count() > _FEW_THREADS
+        return used and (torch.compiler.is_compiling() or ops.sorting_pays(self.vertex))
 
 
 def check_incidence(owner: Any, at: Any, like: Incidence) -> Incidence:

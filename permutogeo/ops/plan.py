@@ -15,7 +15,9 @@ from permutogeo.runtime import bridge, memory, threads
 
 _MOST_COPIES = 8
 # Corners that one thread sums or sorts sooner than another wakes up.
-FEW_CORNERS = 8192
+_FEW_CORNERS = 8192
+# Threads that sum sorted corners no faster than one adds those of point after point.
+_FEW_THREADS = 2
 
 
 def _plan(
@@ -44,6 +46,11 @@ def _plan(
         if runs.shape[0]:
             return vertex.new_empty(0), vertex.new_empty(0), runs
     return *_order(vertex, num_vertices), vertex.new_empty(0, 5)
+
+
+def sorting_pays(vertex: torch.Tensor) -> bool:
+    """Return whether repeated splats are faster with sorted corners."""
+    return vertex.numel() > _FEW_CORNERS and threads.count() > _FEW_THREADS
 
 
 def _order(vertex: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -97,7 +104,7 @@ def _count(flat: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.T
     corner, sorted_corner = bridge.array(flat, 1), bridge.array(order, 1)
     # Each run needs a counter per vertex.
     runs = min(threads.count(), size // max(1, 2 * num_vertices))
-    if runs <= 1 or size <= FEW_CORNERS:
+    if runs <= 1 or size <= _FEW_CORNERS:
         bridge.launch(tools.sort, 1, corner, bridge.array(begin, 1), sorted_corner, device=device)
         return order, begin
     length = -(-size // runs)
