@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["BENCHMARKS", "run"]
+__all__ = ["BENCHMARKS", "record_tables", "run"]
 
 # Name on the command line -> module and function.
 BENCHMARKS = {
@@ -51,10 +51,17 @@ def run(names: list[str], quick: bool = False, record: Path | None = None) -> No
         if record is None:
             call(quick)
         else:
-            _record(name, call, quick, record)
+            record_tables(name, call, quick, record)
 
 
-def _record(name: str, call: Callable[[bool], None], quick: bool, folder: Path) -> None:
+def record_tables(
+    name: str,
+    call: Callable[[bool], object],
+    quick: bool,
+    folder: Path,
+    command: str | None = None,
+) -> None:
+    """Run a benchmark and write its tables to ``bench_NAME.json`` and so on."""
     from permutogeo.benchmarks.record import write_table
     from permutogeo.benchmarks.timing import printed
 
@@ -62,7 +69,8 @@ def _record(name: str, call: Callable[[bool], None], quick: bool, folder: Path) 
     call(quick)
     # Settings of the sizes are part of the command that repeats the table.
     sizes = [f"{key}={os.environ[key]}" for key in ("PERMUTOGEO_POINTS",) if key in os.environ]
-    command = " ".join([*sizes, "permutogeo bench", name, *(["--quick"] if quick else [])])
+    command = command or f"permutogeo bench {name}"
+    command = " ".join([*sizes, command, *(["--quick"] if quick else [])])
     for index, (title, columns, rows) in enumerate(printed):
         suffix = f"_{index + 1}" if index else ""
         write_table(folder / f"bench_{name}{suffix}.json", title, columns, rows, command)

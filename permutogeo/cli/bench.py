@@ -1,5 +1,6 @@
 """``permutogeo bench``: benchmarks against other libraries."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +42,7 @@ def bench(
     (those that are installed) on a folder of clean and noisy meshes, and writes a table, a page
     and pictures.
     """
-    from permutogeo.benchmarks import BENCHMARKS, run
+    from permutogeo.benchmarks import BENCHMARKS, record_tables, run
 
     unknown = [name for name in names or () if name not in BENCHMARKS]
     if unknown:
@@ -57,7 +58,12 @@ def bench(
         with report_errors():
             from permutogeo.benchmarks.denoising_set import run_set
 
-            run_set(pairs, output, quick)
+            call = partial(run_set, pairs, output)
+            if record is None:
+                call(quick)
+            else:
+                command = f"permutogeo bench denoising --set {pairs.name}"
+                record_tables("denoising_set", call, quick, record, command)
         return
     chosen = names or list(BENCHMARKS)
     left_out = []

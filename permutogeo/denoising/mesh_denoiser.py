@@ -26,7 +26,7 @@ from permutogeo.denoising.noise_estimate import roughness
 from permutogeo.denoising.normal_filter import NormalStage, Surface
 from permutogeo.denoising.report import DenoiseReport
 from permutogeo.denoising.safety import judge, summarize
-from permutogeo.denoising.scales import bands, canonical_frame
+from permutogeo.denoising.scales import bands, canonical_frame, middle
 from permutogeo.denoising.triangles import TriangleElements
 from permutogeo.denoising.vertex_update import FEWEST_VERTICES
 from permutogeo.weights.pretrained import Pretrained
@@ -45,11 +45,14 @@ BANDWIDTHS: tuple[Bandwidths, ...] = (
 # Correlation of displacements between neighbors from which noise counts as that of a scanner.
 # Independent noise of 0.1 edge lengths or more gave at most -0.02, correlated noise 0.04 or more.
 # Displacements that independent noise explains are at most this factor of its estimate.
-SCAN_CORRELATION, SCAN_FACTOR = 0.035, 1.25
+# A slab of this many faces of a large mesh is enough to tell.
+SCAN_CORRELATION, SCAN_FACTOR, SCAN_FACES = 0.035, 1.25, 2**16
 # Repetitions of the last stage for scans, and steps of their last vertex update, if displacements
 # correlate by the first value at least.
 SCAN_REPEATS = 2
 SLOW_CORRELATION, SLOW_STEPS = 0.3, 100
+# Further steps of the last vertex update of all other meshes.
+SETTLING_STEPS = 30
 
 
 class MeshDenoiser(Pretrained):
@@ -169,6 +172,8 @@ class MeshDenoiser(Pretrained):
         moved = elements.fit(scaled, estimate, elements.steps)
         if elements.update.correlation(moved - scaled) > SLOW_CORRELATION:
             moved = elements.fit(scaled, estimate, SLOW_STEPS)
+        else:
+            moved = elements.update.settle(moved, estimate, SETTLING_STEPS)
         moved, judged = judge(elements, scaled, moved, estimate)
         step = (moved - scaled).double() * min(strength, 1.0)
         data.pos = pos + ((step * elements.spacing) @ frame.t()).to(pos.dtype)
@@ -231,6 +236,11 @@ class MeshDenoiser(Pretrained):
         """
         if len(self.scan_stages) == 0 or len(pos) < FEWEST_VERTICES:
             return self.stages
+        if elements.face.size(1) > SCAN_FACES:
+            vertex, face = middle(pos, elements.face, SCAN_FACES)
+            pos = pos[vertex]
+            elements = TriangleElements(pos, face)
+            surface = initial_surface(elements, pos)
         step = elements.fit(pos, self.scan_stages[0](surface), STEPS) - pos
         part = elements.part[elements.face[0]]
         noise = float(roughness(elements, pos).noise[part].mean())

@@ -21,13 +21,20 @@ LEAST_NOISE = 0.002
 # does; at the second value it is left alone, with a linear blend between.
 SIMPLER = (0.55, 0.66)
 SMOOTHER = (0.07, 0.12)
+# High-pass signal from the first value of the noise on, which few clean surfaces reach.
+NOISY, SMOOTHER_NOISY = 0.06, (0.14, 0.19)
+# Median angles where displacements correlate between neighbors by the first value at least: the
+# networks for scanners take fine detail for noise more easily.
+CORRELATED, SIMPLER_CORRELATED = 0.25, (0.5, 0.56)
 # The high-pass signal must fall to this fraction at least in any case, unless the median angle
 # nearly vanishes, as on the faces of a box.
 LEAST_SMOOTHER = (0.45, 0.6)
 NEARLY_FLAT = (0.05, 0.1)
 # Noise of long waves, as of fused scans, has little high-pass signal: displacements that correlate
-# between neighbors by the first value at least are trusted by the median angle alone.
+# between neighbors by the first value at least are trusted by the median angle alone; in open
+# parts, as scans are, by that angle and the same of normals averaged over this many steps.
 WAVES, WAVES_SIMPLER = 0.8, (0.36, 0.5)
+FEWER_WAVES, LESS_SIMPLER, AVERAGED = (0.56, 0.64), (0.53, 0.58), 2
 # Largest increase of the fraction of slivers, unless the noise is obvious.
 MORE_SLIVERS = (0.015, 0.03)
 # Fractions and angles that name the reason: slivers, coarse meshes, no noise.
@@ -45,12 +52,14 @@ class Roughness:
             ``[C]``. Fine detail counts as noise: it is an upper bound.
         signal: Lower quartile of the high-pass signal in local edge lengths, ``[C]``.
         angle: Median angle between adjacent faces in radians, ``[C]``.
+        wave: The same angle between normals that are averaged over neighbors, ``[C]``.
         slivers: Fraction of the faces that are slivers, ``[C]``.
     """
 
     noise: Tensor
     signal: Tensor
     angle: Tensor
+    wave: Tensor
     slivers: Tensor
 
 
@@ -69,19 +78,23 @@ def roughness(elements: TriangleElements, pos: Tensor) -> Roughness:
     used = update.used.squeeze(1)
     quartile = grouped_quantile(signal[used], part[used], elements.num_parts, 0.25)
     sharp = face_geometry(pos, elements.face)[0]
-    first, second = elements.neighbors()
-    chord = torch.linalg.vector_norm(sharp[first] - sharp[second], dim=1)
-    angle = 2 * torch.asin((chord / 2).clamp(max=1))
-    owner = part[elements.face[0, first]]
-    median = grouped_quantile(angle, owner, elements.num_parts, 0.5)
+    blunt = update.centers(update.average(update.triangle_mean(sharp), AVERAGED))
+    blunt = torch.nn.functional.normalize(blunt, dim=1)
+    owner = part[elements.face[0, elements.neighbors()[0]]]
+    median, wave = (
+        grouped_quantile(_angles(elements, each), owner, elements.num_parts, 0.5)
+        for each in (sharp, blunt)
+    )
     sliver = (elements.width(pos) < SLIVER_SHAPE * elements.longest_edge(pos)).to(pos.dtype)
     owner = part[elements.face[0]]
     count = torch.bincount(owner, minlength=elements.num_parts).clamp(min=1)
     slivers = torch.zeros_like(median).index_add(0, owner, sliver) / count
-    return Roughness(quartile / QUARTILE, quartile, median, slivers)
+    return Roughness(quartile / QUARTILE, quartile, median, wave, slivers)
 
 
-def trust(before: Roughness, after: Roughness, num_faces: Tensor, correlation: Tensor) -> Tensor:
+def trust(
+    before: Roughness, after: Roughness, num_faces: Tensor, correlation: Tensor, is_open: Tensor
+) -> Tensor:
     """Return the fraction of the displacement to apply to each part, ``[C]`` in [0, 1].
 
     Noise is what a much simpler surface nearby explains. A clean surface has none: smoothing it
@@ -92,11 +105,18 @@ def trust(before: Roughness, after: Roughness, num_faces: Tensor, correlation: T
         after: Roughness of the denoised surface.
         num_faces: Number of faces of each part.
         correlation: Correlation of displacements between neighbors in each part.
+        is_open: Whether each part has a boundary, as range scans have.
     """
     tiny = 1e-6
     simpler = after.angle / before.angle.clamp(min=tiny)
     smoother = after.signal / before.signal.clamp(min=tiny)
-    accepted = torch.maximum(_ramp(simpler, SIMPLER), _ramp(smoother, SMOOTHER))
+    is_simpler = torch.where(
+        correlation < CORRELATED, _ramp(simpler, SIMPLER), _ramp(simpler, SIMPLER_CORRELATED)
+    )
+    is_smoother = torch.where(
+        before.noise > NOISY, _ramp(smoother, SMOOTHER_NOISY), _ramp(smoother, SMOOTHER)
+    )
+    accepted = torch.maximum(is_simpler, is_smoother)
     accepted = accepted * torch.maximum(
         _ramp(smoother, LEAST_SMOOTHER), _ramp(simpler, NEARLY_FLAT)
     )
@@ -104,8 +124,11 @@ def trust(before: Roughness, after: Roughness, num_faces: Tensor, correlation: T
         _ramp(after.slivers - before.slivers, MORE_SLIVERS), _ramp(smoother, SMOOTHER)
     )
     accepted = torch.where(before.noise > LEAST_NOISE, accepted, 0.0)
-    waves = torch.where(correlation > WAVES, _ramp(simpler, WAVES_SIMPLER), 0.0)
-    return torch.where(num_faces >= FEWEST_FACES, torch.maximum(accepted, waves), 0.0)
+    fewer = _ramp(after.wave / before.wave.clamp(min=tiny), FEWER_WAVES)
+    in_scan = torch.where(is_open, torch.minimum(fewer, _ramp(simpler, LESS_SIMPLER)), 0.0)
+    waves = torch.maximum(_ramp(simpler, WAVES_SIMPLER), in_scan)
+    accepted = torch.maximum(accepted, torch.where(correlation > WAVES, waves, 0.0))
+    return torch.where(num_faces >= FEWEST_FACES, accepted, 0.0)
 
 
 def reasons(before: Roughness, num_faces: Tensor) -> list[str]:
@@ -136,6 +159,13 @@ def grouped_quantile(value: Tensor, group: Tensor, count: int, quantile: float) 
         return value.new_zeros(count)
     found = value[order][place.clamp(max=len(value) - 1)]
     return torch.where(size > 0, found, 0.0)
+
+
+def _angles(elements: TriangleElements, normal: Tensor) -> Tensor:
+    """Return the angles between normals ``[F, 3]`` of adjacent faces."""
+    first, second = elements.neighbors()
+    chord = torch.linalg.vector_norm(normal[first] - normal[second], dim=1)
+    return 2 * torch.asin((chord / 2).clamp(max=1))
 
 
 def _ramp(value: Tensor, limits: tuple[float, float]) -> Tensor:

@@ -165,29 +165,29 @@ class NormalStage(torch.nn.Module):
             surface.normal,
             *surface.smoothed_normals.unbind(1),
         ]
-        # Filled in place: a list of all candidates beside its stack would double the memory.
-        normals = x.new_empty(len(x), self.num_candidates, 3)
+        # Filled column by column: memory that is not written yet is not taken.
+        count = len(self.bandwidths)
+        num_statistics = 5 * count + NUM_ELEMENT_STATISTICS + self.num_cues
+        normals = x.new_empty(self.num_candidates, len(x), 3).transpose(0, 1)
+        statistics = x.new_empty(num_statistics, len(x)).t()
         for index, normal in enumerate(first):
             normals[:, index] = normal
-        lengths, masses, along, across = [], [], [], []
-        for number, pair in enumerate(self.bandwidths):
+        lengths, mass, along, across, rest = statistics.split(
+            [2 * count, count, count, count, NUM_ELEMENT_STATISTICS + self.num_cues], 1
+        )
+        # Lattices over normals take most memory: they come first, while few columns are filled.
+        for number, pair in sorted(enumerate(self.bandwidths), key=lambda each: each[1][1] is None):
             found = _lattice_means(x, surface, *pair)
             for index, normal in enumerate(found.normals):
                 normals[:, len(first) + 2 * number + index] = normal
-            lengths += found.lengths
-            masses.append(found.log_mass)
+                lengths[:, 2 * number + index] = found.lengths[index].squeeze(1)
+            mass[:, number] = found.log_mass.squeeze(1)
             height, width = _split_offsets(found.offset, surface.estimate)
-            along.append(height)
-            across.append(width)
-        statistics = [
-            *lengths,
-            *(mass - masses[1] for mass in masses),  # relative to the second lattice
-            *along,
-            *across,
-            _element_statistics(surface),
-            surface.local_noise[:, : self.num_cues],
-        ]
-        return Candidates(normals, torch.cat(statistics, 1))
+            along[:, number], across[:, number] = height.squeeze(1), width.squeeze(1)
+        mass -= mass[:, 1:2].clone()  # relative to the second lattice
+        rest[:, :NUM_ELEMENT_STATISTICS] = _element_statistics(surface)
+        rest[:, NUM_ELEMENT_STATISTICS:] = surface.local_noise[:, : self.num_cues]
+        return Candidates(normals, statistics)
 
     def inputs(self, candidates: Candidates) -> Tensor:
         """Return the inputs of the MLP before standardization, ``[N, I]``."""
@@ -209,8 +209,12 @@ class NormalStage(torch.nn.Module):
 
     def mix_in_chunks(self, candidates: Candidates) -> Tensor:
         """Return :meth:`mix` of all candidates, computed in chunks of rows."""
-        starts = range(0, max(1, len(candidates)), CHUNK)
-        return torch.cat([self.mix(candidates[start : start + CHUNK]) for start in starts])
+        # Results kept between the temporaries of chunks would fragment the heap.
+        mixed = torch.empty_like(candidates.normals[:, 0])
+        for start in range(0, len(candidates), CHUNK):
+            rows = slice(start, start + CHUNK)
+            mixed[rows] = self.mix(candidates[rows])
+        return mixed
 
     def __repr__(self) -> str:
         return (

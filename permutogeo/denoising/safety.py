@@ -67,7 +67,7 @@ def judge(
     num_faces = torch.bincount(elements.part[elements.face[0]], minlength=elements.num_parts)
     before, after = roughness(elements, pos), roughness(elements, moved)
     correlation = _correlation(elements, moved - pos)
-    fraction = trust(before, after, num_faces, correlation)
+    fraction = trust(before, after, num_faces, correlation, ~_closed(elements))
     kept = (fraction <= 0) & (num_faces > 0)
     why = reasons(before, num_faces) if bool(kept.any()) else []
     counts = Counter(why[index] for index in kept.nonzero().flatten().tolist())
@@ -132,6 +132,13 @@ def signed_volumes(elements: TriangleElements, pos: Tensor) -> Tensor:
     return total.index_add(0, elements.part[elements.face[0]], volume)
 
 
+def _closed(elements: TriangleElements) -> Tensor:
+    """Return whether each part has no boundary, ``[C]``."""
+    closed = torch.ones(elements.num_parts, dtype=torch.bool, device=elements.face.device)
+    closed[elements.part[elements.update.boundary.squeeze(1)]] = False
+    return closed
+
+
 def _correlation(elements: TriangleElements, step: Tensor) -> Tensor:
     """Return the correlation of displacements between neighbors in each part, ``[C]``."""
     product = (step * elements.update.neighbor_mean(step)).sum(dim=1)
@@ -183,8 +190,7 @@ def _keep_volume(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tenso
 
     Noise has mean 0: of open parts, the volume between the surfaces before and after is to vanish.
     """
-    closed = torch.ones(elements.num_parts, dtype=torch.bool, device=pos.device)
-    closed[elements.part[elements.update.boundary.squeeze(1)]] = False
+    closed = _closed(elements)
     target = signed_volumes(elements, pos)
     step = _offset(elements, pos, step, torch.where(closed, 0.0, _swept(elements, pos, step)))
     for last in (False, False, True):

@@ -73,6 +73,18 @@ def _range(octave: Tensor) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
+def middle(pos: Tensor, face: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Return the vertices ``[W]`` and faces ``[3, G]`` of a slab of ``most`` faces at most.
+
+    It is cut across the longest axis of the mesh, at the median.
+    """
+    longest = (pos.amax(dim=0) - pos.amin(dim=0)).argmax()
+    order = pos[face, longest].sum(dim=0).argsort()
+    start = max(0, (len(order) - most) // 2)
+    vertex, part = face[:, order[start : start + most]].unique(return_inverse=True)
+    return vertex, part
+
+
 def canonical_frame(pos: Tensor, face: Tensor) -> Tensor:
     """Return a rotation ``[3, 3]`` that turns with the mesh: ``pos @ frame`` does not.
 

@@ -58,8 +58,12 @@ def test_a_folder_of_pairs(tmp_path):
             (tmp_path / folder).mkdir(exist_ok=True)
             to_mesh(data, tmp_path / folder / f"{name}{'_n2' if folder == 'noisy' else ''}.ply")
     out = tmp_path / "out"
-    result = run("denoising", "--set", str(tmp_path), "-o", str(out), "--quick")
+    options = ("--set", str(tmp_path), "-o", str(out), "--quick", "--record", str(out))
+    result = run("denoising", *options)
     assert result.exit_code == 0, result.output
+    record = json.loads((out / "bench_denoising_set.json").read_text())
+    assert record["command"] == f"permutogeo bench denoising --set {tmp_path.name} --quick"
+    assert [row[0] for row in record["rows"]] == ["noisy", "ours"]
     found = json.loads((out / "results.json").read_text())
     assert set(found) == {"ball_n2", "ball_large_n2"}
     for errors in found.values():

@@ -28,8 +28,13 @@ def test_noise_is_relative_to_local_edges(icosphere):
     torch.testing.assert_close(found.noise, torch.full((2,), 0.1), rtol=0.2, atol=0)
 
 
-def table(noise, angle, slivers=0.0):
-    return Roughness(*(torch.tensor([x]) for x in (noise, noise / 2, angle, slivers)))
+def table(noise, angle, slivers=0.0, wave=0.1):
+    return Roughness(*(torch.tensor([x]) for x in (noise, noise / 2, angle, wave, slivers)))
+
+
+def fraction(before, after, faces=500, correlation=0.1, is_open=False):
+    rest = (torch.tensor([value]) for value in (faces, correlation, is_open))
+    return float(trust(before, after, *rest))
 
 
 @pytest.mark.parametrize(
@@ -41,10 +46,19 @@ def table(noise, angle, slivers=0.0):
         (table(0.2, 0.3), table(0.3, 0.05), 500, 0.0),  # angles fall, but the signal rises
         (table(0.2, 0.3), table(0.3, 0.0), 500, 1.0),  # unless it is flat
         (table(0.2, 0.3), table(0.03, 0.05, 0.1), 500, 0.0),  # slivers appear
+        (table(0.1, 0.3), table(0.013, 0.25), 500, 1.0),  # coarse: angles stay, noise does not
+        (table(0.04, 0.3), table(0.0052, 0.25), 500, 0.0),  # little noise: it may be detail
     ],
 )
 def test_a_surface_is_trusted_if_it_is_much_simpler(before, after, faces, expected):
-    assert float(trust(before, after, torch.tensor([faces]), torch.tensor([0.1]))) == expected
+    assert fraction(before, after, faces) == expected
+
+
+def test_correlated_displacements_need_a_simpler_surface():
+    """Networks for scanners take fine detail for noise more easily."""
+    before, after = table(0.04, 0.1), table(0.008, 0.055)
+    assert fraction(before, after) == pytest.approx(1.0)
+    assert 0 < fraction(before, after, correlation=0.5) < 0.2
 
 
 @pytest.mark.parametrize(
@@ -52,8 +66,22 @@ def test_a_surface_is_trusted_if_it_is_much_simpler(before, after, faces, expect
 )
 def test_long_waves_are_trusted_if_the_surface_is_much_simpler(correlation, angle, expected):
     before, after = table(0.001, 0.1), table(0.001, angle)
-    found = trust(before, after, torch.tensor([500]), torch.tensor([correlation]))
-    assert float(found) == expected
+    assert fraction(before, after, correlation=correlation) == expected
+
+
+@pytest.mark.parametrize(
+    "angle, wave, is_open, expected",
+    [
+        (0.052, 0.055, True, 1),
+        (0.052, 0.055, False, 0),
+        (0.052, 0.07, True, 0),
+        (0.06, 0.05, True, 0),
+    ],
+)
+def test_long_waves_of_open_parts_may_leave_half_of_the_angle(angle, wave, is_open, expected):
+    """A round shape has angles of its own."""
+    before, after = table(0.001, 0.1, wave=0.1), table(0.001, angle, wave=wave)
+    assert fraction(before, after, correlation=0.9, is_open=is_open) == expected
 
 
 def test_grouped_quantiles_are_those_of_each_group():

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from permutogeo.denoising.noise import random_rotation
-from permutogeo.denoising.scales import bands, canonical_frame
+from permutogeo.denoising.scales import bands, canonical_frame, middle
 from permutogeo.denoising.triangles import TriangleElements
 
 
@@ -33,3 +33,12 @@ def test_parts_have_their_own_length(icosphere):
         assert torch.equal(band.vertex[band.face], elements.face[:, band.index])
     torch.testing.assert_close(total, torch.ones_like(total))
     assert found[-1].length / found[0].length == pytest.approx(10, rel=0.01)
+
+
+def test_the_middle_is_a_slab_across_the_longest_axis(icosphere):
+    pos, face = icosphere(3)
+    pos = pos * torch.tensor([1.0, 3.0, 1.0])
+    vertex, part = middle(pos, face, 200)
+    assert part.shape == (3, 200) and part.unique().tolist() == list(range(len(vertex)))
+    assert pos[vertex, 1].abs().max() < 1 < pos[vertex, 0].max() + 0.1
+    assert middle(pos, face, 10**6)[1].shape == face.shape

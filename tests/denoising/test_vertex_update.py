@@ -40,3 +40,19 @@ def test_vertex_update_unfolds():
     assert (face_geometry(pos, face)[0][:, 2] < 0).sum() > 5
     moved = VertexUpdate(face, 144)(pos, up, 30)
     assert (face_geometry(moved, face)[0][:, 2] < 0.9).sum() <= 1
+
+
+def test_settling_goes_on_where_faces_agree_with_their_normals(icosphere):
+    """Low waves over a sphere whose normals are known in one half, and wrong in the other."""
+    clean, face = icosphere(3)
+    true, center, _ = face_geometry(clean, face)
+    update = VertexUpdate(face, len(clean))
+    pos = clean * (1 + 0.002 * torch.sin(7 * clean[:, :1]))
+    wrong = true + 0.3 * torch.randn(true.shape, generator=torch.Generator().manual_seed(0))
+    known = center[:, 2] > 0
+    wish = torch.nn.functional.normalize(torch.where(known.unsqueeze(1), true, wrong), dim=1)
+    found = update.settle(pos, wish, 30)
+    chord = [(face_geometry(p, face)[0] - true).norm(dim=1) for p in (pos, found)]
+    inside = center[:, 2] > 0.5
+    assert chord[1][inside].mean() < 0.5 * chord[0][inside].mean()
+    torch.testing.assert_close(found[clean[:, 2] < -0.5], pos[clean[:, 2] < -0.5])

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from permutogeo.denoising import MeshDenoiser
+
 ROOT = Path(__file__).parents[2]
 # Modules that start with an underscore are shared by several examples.
 EXAMPLES = sorted((ROOT / "examples").rglob("[!_]*.py"))
@@ -61,6 +63,20 @@ def check(done, folder):
 @each_example
 def test_example_runs(path, small_data, tmp_path):
     check(run_quickly(path, cwd=tmp_path, data=small_data), tmp_path)
+    if path.stem == "train_denoiser":
+        check_joined(tmp_path / "runs/train_denoiser")
+
+
+def check_joined(folder):
+    """The last file has the trained networks for scanners and the shipped ones beside them."""
+    shipped = MeshDenoiser.from_pretrained()
+    trained, joined = (
+        MeshDenoiser.from_pretrained(folder / f"{name}.safetensors")
+        for name in ("mesh_denoiser", "combined")
+    )
+    for stages, expected in ((joined.stages, shipped.stages), (joined.scan_stages, trained.stages)):
+        state = expected.state_dict()
+        assert state and all(value.equal(state[key]) for key, value in stages.state_dict().items())
 
 
 @pytest.mark.parametrize(
