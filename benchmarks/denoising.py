@@ -57,8 +57,9 @@ Errors = tuple[float, float]
 
 
 def denoising(quick: bool = False) -> None:
-    """Measure errors on the public pairs, then wall time."""
+    """Measure errors on the public pairs, then invariance and wall time."""
     show_quality(quality(quick))
+    invariance(quick)
     speed(quick)
 
 
@@ -114,6 +115,50 @@ def errors(pos: torch.Tensor, pair: Data) -> Errors:
 
 def text(angle: float, distance: float) -> str:
     return f"{angle:.2f} {distance:.3f}".replace(" 0.", " .")
+
+
+def invariance(quick: bool = False) -> None:
+    """Print how far results differ if the input is rotated, scaled or renumbered."""
+    model = MeshDenoiser.from_pretrained()
+    rows = []
+    for name, pair in list(pairs(quick))[1:6:2] or pairs(quick):
+        pos = model(pair).pos
+        row = [name]
+        for change in (rotated, scaled, renumbered):
+            other, back = change(pair)
+            found = back(model(other).pos)
+            worse = errors(found, pair)[0] - errors(pos, pair)[0]
+            row.append(f"{float(normal_angle(found, pos, pair.face)):.3f} ({worse:+.3f})")
+        rows.append(row)
+    title = "Mean angle between the results in degrees (change of the error), if the input is"
+    table(title, ["", "rotated", "1000 times as large", "renumbered"], rows)
+
+
+Change = tuple[Data, Callable[[torch.Tensor], torch.Tensor]]
+
+
+def rotated(pair: Data) -> Change:
+    """Return a rotated mesh, and what rotates positions back."""
+    generator = torch.Generator().manual_seed(0)
+    q, r = torch.linalg.qr(torch.randn(3, 3, generator=generator, dtype=torch.float64))
+    turn = q * torch.diagonal(r).sign()
+    turn = turn * torch.linalg.det(turn)
+    turned = (pair.pos.double() @ turn).to(pair.pos.dtype)
+    return Data(pos=turned, face=pair.face), lambda pos: pos.double() @ turn.t()
+
+
+def scaled(pair: Data) -> Change:
+    """Return a scaled mesh, and what scales positions back."""
+    return Data(pos=1000 * pair.pos, face=pair.face), lambda pos: pos / 1000
+
+
+def renumbered(pair: Data) -> Change:
+    """Return a mesh with vertices and faces in another order, and what restores it."""
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(len(pair.pos), generator=generator)
+    place = order.argsort()
+    face = place[pair.face][:, torch.randperm(pair.face.size(1), generator=generator)]
+    return Data(pos=pair.pos[order], face=face), lambda pos: pos[place]
 
 
 def torus(around: int, along: int) -> Data:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -61,6 +62,7 @@ def occupancy(quick: bool = False) -> None:
         for dim, made in islice(modules((3,)), 1) if quick else modules((3, 5, 8)):
             cubins = resources.compile_cubins(made.module, architectures, folder)
             usages = [resources.read_usage(cubin) for cubin in cubins]
+            accesses = resources.read_accesses(cubins[0])
             for name in sorted(usages[0]):
                 each = [usage[name] for usage in usages]
                 rows.append(
@@ -73,8 +75,18 @@ def occupancy(quick: bool = False) -> None:
                             f"{use.occupancy(architecture):.0%}"
                             for use, architecture in zip(each, architectures, strict=True)
                         ),
+                        "nvdisasm missing" if accesses is None else _describe(accesses[name]),
                     ]
                 )
     names = ", ".join(f"sm_{architecture}" for architecture in architectures)
-    columns = ["kernel", "registers", "local bytes", "shared bytes", "occupancy"]
+    columns = ["kernel", "registers", "local bytes", "shared bytes", "occupancy", "loads, stores"]
     table(f"Resources of the kernels, float32, {names}, blocks of 256", columns, rows)
+
+
+def _describe(accesses: Counter[tuple[str, int]]) -> str:
+    """Return the bits of the loads and stores of global memory, and their numbers."""
+    kinds = (
+        " + ".join(f"{n} x {bits}" for (each, bits), n in sorted(accesses.items()) if each == kind)
+        for kind in ("load", "store")
+    )
+    return ", ".join(kinds)

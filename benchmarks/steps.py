@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import pstats
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from scipy.spatial import cKDTree
@@ -18,6 +19,7 @@ from permutogeo.nn import BilateralConv, LatticeConv, LatticeNorm, LatticePool
 
 Step = Callable[[], object]
 _NEIGHBORS = 16
+_PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addmm_"}
 
 
 def steps(quick: bool = False) -> None:
@@ -31,10 +33,29 @@ def steps(quick: bool = False) -> None:
 
 def calls_of(step: Step) -> int:
     """Return the calls of a step as ``cProfile`` counts them, built-in functions included."""
+    return _profiled(step).total_calls
+
+
+def kernel_share(step: Step) -> float:
+    """Return the share of a step's time on one thread in our kernels and in matrix products."""
+    stats = _profiled(step)
+    kernels = sum(
+        own
+        for (file, _, name), (_, _, own, *_) in stats.stats.items()
+        if file.endswith("bridge.py") and name == "directly"
+    )
+    with torch.profiler.profile() as profile:
+        step()
+    events = profile.key_averages()
+    products = sum(event.self_cpu_time_total for event in events if event.key in _PRODUCTS) / 1e6
+    return (kernels + products) / stats.total_tt
+
+
+def _profiled(step: Step) -> Any:
     step()
     profile = cProfile.Profile()
     profile.runcall(step)
-    return pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
+    return pstats.Stats(profile)
 
 
 def _training(module: torch.nn.Module, *arguments: object) -> Step:
@@ -131,7 +152,7 @@ def _layers(quick: bool) -> None:
 
 
 def _networks(quick: bool) -> None:
-    """U-Nets of depth 2, with their Python calls."""
+    """U-Nets of depth 2, with their Python calls and what is not overhead."""
     rows = []
     sizes = [(64, 1, 4)] if quick else [(64, 1, 16), (1024, 1, 16), (10_000, 1, 16), (1024, 16, 64)]
     for count, graphs, channels in sizes:
@@ -139,8 +160,10 @@ def _networks(quick: bool) -> None:
         net = LatticeUNet(channels, channels, channels, 3, depth=2)
         step = _training(net, x, place, batch if graphs > 1 else None)
         time = in_turn({"step": step}, 1 if quick else 3 if graphs > 1 else 15)["step"]
-        rows.append([f"{graphs} x {count:,}, C = {channels}", ms(time), f"{calls_of(step):,}"])
-    columns = ["clouds x points", "ms", "Python calls"]
+        share = f"{kernel_share(step):.0%}"
+        calls = f"{calls_of(step):,}"
+        rows.append([f"{graphs} x {count:,}, C = {channels}", ms(time), calls, share])
+    columns = ["clouds x points", "ms", "Python calls", "in kernels and products"]
     table("Steps of LatticeUNet of depth 2, 1 thread", columns, rows)
 
 

@@ -34,10 +34,12 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         return corner_dot
 
     dot16, dot4, dot1 = rows.per_block(dtype, corner_dot)
+    prefetch, distance = rows.prefetch(dtype), rows.AHEAD
 
     @kernel(module)
     def inner(
         start: int,
+        scattered: int,  # whether the vertices of consecutive points are far apart
         vertex: wp.array1d(dtype=Vertex),  # [N]
         x16: wp.array2d(dtype=Row16),  # [N, C]
         x4: wp.array2d(dtype=Row4),
@@ -49,6 +51,10 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     ):
         """``<x_i, values at corner k>`` for every corner. A thread owns a point."""
         i = wp.tid() + start
+        if scattered > 0:
+            ahead = vertex[wp.min(i + distance, vertex.shape[0] - 1) & not_negative]
+            for k in range(corners):
+                prefetch(values16, ahead[k])
         v = vertex[i]
         sums = dot16(x16, i, values16, v, Weight())
         sums = dot4(x4, i, values4, v, sums)

@@ -43,4 +43,28 @@ def make() -> SimpleNamespace:
             position[t, v] = p + 1
             order[p] = c
 
-    return SimpleNamespace(module=module, count=count, place=place)
+    @kernel(module)
+    def sort(
+        start: int,
+        vertex: wp.array1d(dtype=wp.int32),  # [N * corners]
+        begin: wp.array1d(dtype=wp.int32),  # [M + 1], out, zeroed by the caller
+        order: wp.array1d(dtype=wp.int32),  # [N * corners], out
+    ):
+        """Write the sorted corners and the first of each vertex. One thread does everything."""
+        corners = vertex.shape[0]
+        vertices = begin.shape[0] - 1
+        for c in range(corners):
+            v = vertex[c]
+            begin[v] = begin[v] + 1
+        total = int(0)
+        for v in range(vertices):
+            total += begin[v]
+            begin[v] = total  # the end of the vertex, moved to its beginning below
+        begin[vertices] = total
+        for i in range(corners):
+            c = corners - 1 - i
+            p = begin[vertex[c]] - 1
+            begin[vertex[c]] = p
+            order[p] = c
+
+    return SimpleNamespace(module=module, count=count, place=place, sort=sort)

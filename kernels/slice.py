@@ -35,10 +35,12 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         return interpolate
 
     slice16, slice4, slice1 = rows.per_block(dtype, interpolate)
+    prefetch, distance = rows.prefetch(dtype), rows.AHEAD
 
     @kernel(module)
     def gather(
         start: int,
+        scattered: int,  # whether the vertices of consecutive points are far apart
         vertex: wp.array1d(dtype=Vertex),  # [N]
         weight: wp.array1d(dtype=Weight),  # [N]
         values16: wp.array2d(dtype=Row16),  # [M, C]
@@ -50,6 +52,10 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     ):
         """Weighted sum over the corners of a point. A thread owns a point."""
         i = wp.tid() + start
+        if scattered > 0:
+            ahead = vertex[wp.min(i + distance, vertex.shape[0] - 1) & not_negative]
+            for k in range(corners):
+                prefetch(values16, ahead[k])
         v = vertex[i]
         w = weight[i]
         slice16(values16, i, v, w, out16)

@@ -83,10 +83,15 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     add16, add4, add1 = rows.per_block(dtype, add_to_corners)
     sum16, sum4, sum1 = rows.per_block(dtype, sum_edges)
     pieces16, pieces4, pieces1 = rows.per_block(dtype, sum_pieces)
+    prefetch, distance = rows.prefetch(dtype), rows.AHEAD
+
+    @wp.func_native(rows.PREFETCH)
+    def prefetch_weight(rows: wp.array1d(dtype=dtype), index: int): ...
 
     @kernel(module)
     def scatter(
         start: int,
+        scattered: int,  # whether the vertices of consecutive points are far apart
         runs: wp.array2d(dtype=wp.int32),  # [R, 3]: row of vertex 0, first and last point
         vertex: wp.array1d(dtype=Vertex),  # [N]
         weight: wp.array1d(dtype=Weight),  # [N]
@@ -104,6 +109,10 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         t = wp.tid() + start
         base = runs[t, 0]
         for i in range(runs[t, 1], runs[t, 2]):
+            if scattered > 0:
+                ahead = vertex[wp.min(i + distance, vertex.shape[0] - 1) & not_negative]
+                for k in range(corners):
+                    prefetch(out16, base + ahead[k])
             v = vertex[i]
             w = weight[i]
             add16(x16, i, base, v, w, out16)
@@ -113,6 +122,7 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     @kernel(module)
     def collect(
         start: int,
+        scattered: int,  # whether the points of consecutive vertices are far apart
         begin: wp.array1d(dtype=wp.int32),  # [M + 1]
         order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
         weight: wp.array1d(dtype=dtype),  # [N * corners]
@@ -125,6 +135,12 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     ):
         """Weighted sum over the points at a vertex. A thread owns a vertex."""
         v = wp.tid() + start
+        if scattered > 0:
+            first = begin[v] + distance * corners
+            for e in range(first, wp.min(first + begin[v + 1] - begin[v], order.shape[0])):
+                corner = order[e] & not_negative
+                prefetch_weight(weight, corner)
+                prefetch(x16, corner / corners)
         sum16(x16, begin[v], begin[v + 1], order, weight, v, out16)
         sum4(x4, begin[v], begin[v + 1], order, weight, v, out4)
         sum1(x1, begin[v], begin[v + 1], order, weight, v, out1)

@@ -83,7 +83,7 @@ def check_matrix(
         fail(owner, f"Expected '{name}' to be a tensor (got {type(x).__name__})", TypeError)
     width = "C" if channels == -1 else channels
     count = "N" if rows is None else rows
-    if x.dim() != 2 or channels not in (-1, x.shape[1]):
+    if x.ndim != 2 or channels not in (-1, x.shape[1]):
         fail(owner, f"Expected '{name}' of shape [{count}, {width}] (got {list(x.shape)})")
     if rows is not None and x.shape[0] != rows:
         fail(
@@ -102,7 +102,10 @@ def check_matrix(
 
 
 def check_parameters(owner: torch.nn.Module, x: Tensor, what: str = "input") -> None:
-    """Raise if the parameters of ``owner`` are on another device than ``x``."""
+    """Raise if the parameters of ``owner`` are on another device than ``x``.
+
+    One of them is compared: a module moves as a whole, and its layers check their own.
+    """
     if torch.compiler.is_compiling():
         return
     device = x.device
@@ -111,8 +114,10 @@ def check_parameters(owner: torch.nn.Module, x: Tensor, what: str = "input") -> 
     while pending:
         module = pending.pop()
         for parameter in module._parameters.values():
-            if parameter is not None and parameter.device != device:
-                _refuse_device(owner, device, what)
+            if parameter is not None:
+                if parameter.device != device:
+                    _refuse_device(owner, device, what)
+                return
         if module._modules:
             pending += [child for child in module._modules.values() if child is not None]
 

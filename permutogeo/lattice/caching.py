@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from permutogeo.checks import fail
+
 
 def cached(cache: dict, name: Hashable, make: Callable[[], Any]) -> Any:
     """Return the entry ``name`` of ``cache``, computed on first use.
@@ -35,41 +37,60 @@ class TensorCacheMixin(ABC):
 
     def __post_init__(self) -> None:
         if not torch.compiler.is_compiling():
-            self._cache["versions"] = self._versions()
+            self._record_versions()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Copies and unpickled objects own new tensors, whose version counters start again.
         self.__dict__.update(state)
-        self._cache["versions"] = self._versions()
+        self._record_versions()
 
     def cached(self, name: Hashable, make: Callable[[], Any]) -> Any:
         """Return the entry ``name``, computed on first use; for results without a gradient."""
-        return cached(self._cache, name, make)
+        return self._cache[name] if name in self._cache else cached(self._cache, name, make)
 
     def cached_constant(self, name: Hashable, make: Callable[[], Any]) -> Any:
         """Like :meth:`cached` while no gradient is recorded; computed at each call otherwise.
 
         A result that carries a gradient belongs to one backward pass.
         """
-        return self.cached(name, torch.no_grad()(make)) if self.caches_constants else make()
+        if not self.caches_constants:
+            return make()
+
+        def constant() -> Any:
+            with torch.no_grad():
+                return make()
+
+        return self.cached(name, constant)
 
     @property
     def caches_constants(self) -> bool:
         """Whether :meth:`cached_constant` stores results now."""
-        differentiable = any(source.requires_grad for source in self._sources())
-        return not (torch.compiler.is_compiling() or (differentiable and torch.is_grad_enabled()))
+        if torch.compiler.is_compiling():
+            return False
+        if torch.is_grad_enabled():
+            for source in self._sources():
+                if source.requires_grad:
+                    return False
+        return True
 
-    def _versions(self) -> list[int]:
-        """Version counters of the sources; inference tensors have none."""
-        return [source._version for source in self._sources() if not source.is_inference()]
+    def _record_versions(self) -> None:
+        """Record the version counters of the sources; inference tensors have none."""
+        counted = [source for source in self._sources() if not source.is_inference()]
+        self._cache["versions"] = [(source, source._version) for source in counted]
 
-    def check_unchanged(self, name: str = "feature") -> None:
-        """Raise if a source was changed in place since the object was built."""
+    def check_unchanged(self, owner: Any = None, name: str = "feature") -> None:
+        """Raise if a source was changed in place since the object was built.
+
+        Args:
+            owner: The layer that is called; its name precedes the error.
+        """
         if torch.compiler.is_compiling() or "versions" not in self._cache:
             return
-        if self._versions() != self._cache["versions"]:
-            kind = type(self).__name__.lower()
-            raise ValueError(
-                f"Expected '{name}' as it was when the {kind} was built (it was changed in place "
-                f"since); build the {kind} from a copy, or build a new one"
-            )
+        for source, version in self._cache["versions"]:
+            if source._version != version:
+                kind = type(self).__name__.lower()
+                fail(
+                    owner,
+                    f"Expected '{name}' as it was when the {kind} was built (it was changed in "
+                    f"place since); build the {kind} from a copy, or build a new one",
+                )

@@ -200,10 +200,11 @@ class Incidence:
         )
 
     def _record_use(self) -> bool:
-        """Record a splat to come, and return whether there was one before."""
-        used = self._cache.get("used", False)
+        """Record a splat to come, and return whether to sort the corners for it: if there was one
+        before, and where that pays."""
+        used = "used" in self._cache
         self._cache["used"] = True
-        return used
+        return used and (torch.compiler.is_compiling() or ops.sorting_pays(self.vertex))
 
 
 def check_incidence(owner: Any, at: Any, like: Incidence) -> Incidence:

@@ -201,11 +201,10 @@ class Lattice(TensorCacheMixin):
         Shapes:
             - output: :math:`(M, K)` int32, in the order of :func:`permutogeo.stencil`
         """
-        check_integer(None, "dilation", dilation)
-        taps = stencils.num_taps(self.dim, radius, stencil)
 
         def find() -> Tensor:
-            self._check_memory(taps, radius)
+            check_integer(None, "dilation", dilation)
+            self._check_memory(stencils.num_taps(self.dim, radius, stencil), radius)
             return ops.neighbors(self.code, self.box, radius, dilation, stencil)
 
         return self.cached(("neighbors", radius, dilation, stencil), find)
@@ -257,9 +256,9 @@ class Lattice(TensorCacheMixin):
         check_matrix(
             None, "values", values, device=self.device, rows=self.num_vertices, of="vertices"
         )
-        taps = stencils.num_taps(self.dim, radius, stencil)
-        check_filter(filter_weight, taps, values, groups, shared)
         neighbors = self.neighbors(radius, dilation, stencil)
+        taps = neighbors.shape[1]
+        check_filter(filter_weight, taps, values, groups, shared)
         opposite = self._opposite(radius, stencil)
         dtype = torch.promote_types(values.dtype, filter_weight.dtype)
         working = torch.float64 if dtype == torch.float64 else torch.float32
@@ -344,6 +343,11 @@ class Lattice(TensorCacheMixin):
     def around_points(self) -> Lattice:
         """Return the lattice of the vertices around the points of this process, all of them."""
         return self
+
+    def mass(self, dtype: torch.dtype) -> Tensor:
+        """Return the splat of ones at the points, ``[M, 1]``; cached as :meth:`coarsen` is."""
+        make = lambda: self.splat(self.weight.new_ones(self.num_points, 1, dtype=dtype))  # noqa: E731
+        return self.cached_constant(("mass", dtype), make)
 
     @property
     def coordinate(self) -> Tensor:

@@ -82,15 +82,19 @@ def append_ones(x: Tensor) -> Tensor:
     return torch.cat([x, torch.ones_like(x[..., :1])], -1)
 
 
-def divide_by_mass(sums: Tensor) -> Tensor:
-    """Divide by the last channel and drop it; 0 where the mass, and so each sum, is 0.
+def divide_by_mass(sums: Tensor, mass: Tensor | None = None) -> Tensor:
+    """Divide by the mass, by default the last channel, which is dropped; 0 where the mass, and so
+    each sum, is 0.
 
     Args:
-        sums: Filtered :func:`append_ones`, ``[..., C + 1]``, by a kernel without negative weights.
+        sums: Filtered :func:`append_ones`, ``[..., C + 1]``, by a kernel without negative weights;
+            the filtered values ``[..., C]`` alone if ``mass`` is given.
+        mass: Filtered ones, ``[..., 1]``.
     """
-    mass = sums[..., -1:]
+    if mass is None:
+        sums, mass = sums[..., :-1], sums[..., -1:]
     # The gradient stays finite where the mass is 0.
-    return sums[..., :-1] / torch.where(mass > 0, mass + _EPSILON, 1.0)
+    return sums / torch.where(mass > 0, mass + _EPSILON, 1.0)
 
 
 def _factor(response: Tensor, power: Callable[[Tensor], Tensor]) -> Tensor:

@@ -81,7 +81,7 @@ def check_lattice(layer: Any, name: str, lattice: Any) -> Lattice:
         fail(layer, f"Expected '{name}' to be a Lattice (got {type(lattice).__name__})", TypeError)
     if lattice.dim != layer.dim:
         fail(layer, f"Expected '{name}' of dim={layer.dim} (got one of dim={lattice.dim})")
-    prefix_errors(layer, lattice.check_unchanged)
+    lattice.check_unchanged(layer)
     return lattice
 
 

@@ -223,7 +223,9 @@ class AttentionBlock(torch.nn.Module):
 
 def splat_mean(lattice: Lattice, x: Tensor, at: Incidence | None = None) -> Tensor:
     """Splat and divide by the mass: the weighted mean of the points at each vertex."""
-    return divide_by_mass(lattice.splat(append_ones(x), at))
+    if at is not None:
+        return divide_by_mass(lattice.splat(append_ones(x), at))
+    return divide_by_mass(lattice.splat(x), lattice.mass(x.dtype))
 
 
 def gaussian_mean_at(lattice: Lattice, x: Tensor, at: Incidence | None) -> Tensor:

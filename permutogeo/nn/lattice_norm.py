@@ -144,27 +144,25 @@ class LatticeNorm(LazyLayer):
         else:
             mean, var = self.running_mean, self.running_var
         out = (wide - mean) * (var + self.eps).rsqrt()
-        if self.weight is not None and self.bias is not None:
-            out = out * self.weight + self.bias
+        weight, bias = self.weight, self.bias
+        if weight is not None and bias is not None:
+            out = out * weight + bias
         return out.to(values.dtype)
 
     def _statistics(self, values: Tensor, lattice: Lattice) -> tuple[Tensor, Tensor, Tensor]:
         """Return mean and variance ``[C]`` and the number of points of the batch."""
 
-        def splat_ones() -> Tensor:
-            return lattice.splat(values.new_ones(lattice.num_points, 1))
-
-        mass = lattice.cached_constant(("mass", values.dtype), splat_ones)
+        mass = lattice.mass(values.dtype)
         count = lattice.cached_constant(("total mass", values.dtype), lambda: mass.sum(0)[0])
-        total = self._sum(values, mass)
-        if self._is_shared(lattice):
+        total, shared = self._sum(values, mass), self._is_shared(lattice)
+        if shared:
             sums = self._total(torch.cat([count.view(1), total]), lattice)
             count, total = sums[0], sums[1:]
         divisor = torch.where(count > 0, count, 1.0)
         mean = total / divisor
         # About the mean of all ranks: the difference of squares would cancel.
         squares = self._sum((values - mean).square(), mass)
-        if self._is_shared(lattice):
+        if shared:
             squares = self._total(squares, lattice)
         return mean, squares / divisor, count
 
@@ -185,18 +183,16 @@ class LatticeNorm(LazyLayer):
             return sum_over_ranks(sums, Ranks(self.process_group))
         return lattice.incidence.total(sums)
 
-    @torch.no_grad()
     def _track(self, mean: Tensor, var: Tensor, count: Tensor) -> None:
-        assert self.running_mean is not None and self.running_var is not None
-        assert self.num_batches_tracked is not None
-        self.num_batches_tracked.add_(1)
-        share = 1.0 / self.num_batches_tracked if self.momentum is None else self.momentum
-        share = torch.where(count > 0, share, 0.0)
+        tracked = self.running_mean, self.running_var, self.num_batches_tracked
+        running_mean, running_var, batches = tracked
+        assert running_mean is not None and running_var is not None and batches is not None
+        batches.add_(1)
+        share = 1.0 / batches if self.momentum is None else self.momentum
+        share = torch.where(count > 0, share, 0.0).to(running_mean.dtype)
         unbiased = var * count / (count - 1).clamp(min=1.0)
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share.to(self.running_mean.dtype))
-        self.running_var.lerp_(
-            unbiased.to(self.running_var.dtype), share.to(self.running_var.dtype)
-        )
+        running_mean.lerp_(mean.to(running_mean.dtype), share)
+        running_var.lerp_(unbiased.to(running_var.dtype), share.to(running_var.dtype))
 
     def __repr__(self) -> str:
         return (

@@ -16,7 +16,7 @@ from permutogeo.ops.hash_locate import hash_locate
 from permutogeo.ops.locate import locate
 from permutogeo.ops.midpoints import midpoints
 from permutogeo.ops.neighbors import cubic_neighbors, neighbors, opposite
-from permutogeo.ops.plan import splat_plan, vertex_order
+from permutogeo.ops.plan import sorting_pays, splat_plan, vertex_order
 from permutogeo.ops.segment_max import attaining, segment_max, spread
 from permutogeo.ops.slice import slice
 from permutogeo.ops.splat import splat
@@ -49,6 +49,7 @@ __all__ = [
     "slice",
     "sort_codes",
     "sort_edges",
+    "sorting_pays",
     "splat",
     "splat_plan",
     "spread",

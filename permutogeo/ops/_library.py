@@ -23,7 +23,7 @@ _dynamo_callback = getattr(
 )
 _any_requires_grad = torch._C._any_requires_grad
 _has_profiler = torch.autograd._profiler_enabled
-_has_autocast = torch.is_autocast_enabled
+_has_autocast = torch._C._is_any_autocast_enabled
 
 # The operators by name, for formulas that refer to each other.
 ops = SimpleNamespace()
@@ -135,8 +135,7 @@ def _entry(
             or _num_dispatch_modes()
             or _dynamo_callback() is not None
             or _has_profiler()
-            or _has_autocast("cpu")
-            or _has_autocast("cuda")
+            or _has_autocast()
         ):
             return op(*args)
         for arg in args:
@@ -144,7 +143,8 @@ def _entry(
             # torch.func.vjp saves wrapped tensors, which are used when no transform is active.
             if kind not in _PLAIN or (kind is torch.Tensor and _is_wrapped(arg)):
                 return op(*args)
-        hide()
+        if "torch._dynamo" in sys.modules:
+            hide()
         if eager is not None and torch.is_grad_enabled() and _any_requires_grad(*args):
             return eager(*args)
         return impl(*args)
@@ -170,7 +170,8 @@ def _eager(
             return backward(ctx, *grads)
 
     Function.__name__ = f"permutogeo_{name}"
-    return Function.apply
+    # The base class's: torch's own looks for transforms, which the caller has excluded.
+    return super(torch.autograd.Function, Function).apply
 
 
 def _transformable(

@@ -17,8 +17,13 @@ def _dot(x, values, vertex, order, begin, runs):
     out = memory.empty(*vertex.shape, dtype=x.dtype, device=device)
     x, values, vertex = x.detach().contiguous(), values.detach().contiguous(), vertex.contiguous()
     run = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
-    described = (*bridge.rows(x), *bridge.rows(values), bridge.array(out, 1))
-    bridge.launch(run.inner, len(x), bridge.array(vertex, 1), *described, device=device)
+    bridge.launch(
+        run.inner,
+        len(x),
+        *(memory.exceeds_cache(values), bridge.array(vertex, 1)),
+        *(*bridge.rows(x), *bridge.rows(values), bridge.array(out, 1)),
+        device=device,
+    )
     return out
 
 

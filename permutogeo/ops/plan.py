@@ -14,6 +14,10 @@ from permutogeo.ops._library import define
 from permutogeo.runtime import bridge, memory, threads
 
 _MOST_COPIES = 8
+# Corners that one thread sums or sorts sooner than another wakes up.
+_FEW_CORNERS = 8192
+# Threads that sum sorted corners no faster than one adds those of point after point.
+_FEW_THREADS = 2
 
 
 def _plan(
@@ -42,6 +46,11 @@ def _plan(
         if runs.shape[0]:
             return vertex.new_empty(0), vertex.new_empty(0), runs
     return *_order(vertex, num_vertices), vertex.new_empty(0, 5)
+
+
+def sorting_pays(vertex: torch.Tensor) -> bool:
+    """Return whether repeated splats are faster with sorted corners."""
+    return vertex.numel() > _FEW_CORNERS and threads.count() > _FEW_THREADS
 
 
 def _order(vertex: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -88,21 +97,25 @@ def _runs(
 def _count(flat: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Sort corners by vertex: a counting sort over runs of corners."""
     device = flat.device
-    # Each run needs a counter per vertex.
-    runs = max(1, min(threads.count(), len(flat) // max(1, 2 * num_vertices)))
-    length = max(1, -(-len(flat) // runs))
-    position = torch.zeros(runs, num_vertices, dtype=torch.int32, device=device)
+    size = flat.shape[0]
+    begin = torch.zeros(num_vertices + 1, dtype=torch.int32, device=device)
+    order = memory.empty(size, dtype=torch.int32, device=device)
     tools = bridge.load_kernels(kernels.make, device=device)
-    corner = bridge.array(flat, 1)
+    corner, sorted_corner = bridge.array(flat, 1), bridge.array(order, 1)
+    # Each run needs a counter per vertex.
+    runs = min(threads.count(), size // max(1, 2 * num_vertices))
+    if runs <= 1 or size <= _FEW_CORNERS:
+        bridge.launch(tools.sort, 1, corner, bridge.array(begin, 1), sorted_corner, device=device)
+        return order, begin
+    length = -(-size // runs)
+    position = torch.zeros(runs, num_vertices, dtype=torch.int32, device=device)
     described = (length, corner, bridge.array(position, 2))
     bridge.launch(tools.count, runs, *described, device=device, grain=1)
     after = position.t().contiguous().view(-1).cumsum(0, dtype=torch.int64)
     after = after.view(num_vertices, runs)
-    begin = torch.zeros(num_vertices + 1, dtype=torch.int32, device=device)
     begin[1:] = after[:, -1]
     position = (after.t() - position).to(torch.int32).contiguous()
-    order = memory.empty(len(flat), dtype=torch.int32, device=device)
-    outputs = (bridge.array(position, 2), bridge.array(order, 1))
+    outputs = (bridge.array(position, 2), sorted_corner)
     bridge.launch(tools.place, runs, length, corner, *outputs, device=device, grain=1)
     return order, begin
 

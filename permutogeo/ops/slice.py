@@ -23,9 +23,13 @@ def _slice(values, weight, vertex, order, begin, runs):
     values, weight = values.detach().contiguous(), weight.detach().contiguous()
     vertex = vertex.contiguous()
     run = bridge.load_kernels(kernels.make, corners, values.dtype, device=device)
-    described = (bridge.array(vertex, 1), bridge.array(weight, 1))
     bridge.launch(
-        run.gather, count, *described, *bridge.rows(values), *bridge.rows(out), device=device
+        run.gather,
+        count,
+        *(memory.exceeds_cache(values), bridge.array(vertex, 1), bridge.array(weight, 1)),
+        *bridge.rows(values),
+        *bridge.rows(out),
+        device=device,
     )
     return out
 

@@ -29,20 +29,23 @@ def _splat(x, weight, vertex, num_vertices, order, begin, runs):
 def _scatter(x, weight, vertex, num_vertices, runs):
     """Splat runs of points into copies of the vertices of their graphs, then sum the copies."""
     device, channels = x.device, x.shape[1]
-    copy, first, last, begin, end = runs.numpy().T
-    copies, rows = int(copy[-1]) + 1, int((end - begin).sum())  # sorted by copy
-    uniform = rows == copies * num_vertices or copies == 1
-    if uniform:
-        rows, base = copies * num_vertices, copy * num_vertices
-    else:  # only graphs with further copies take memory for them
-        base = (end - begin).cumsum(dtype=np.int32) - end
+    copies, rows, uniform = 1, num_vertices, True
+    targets = runs[:, :3]  # of a single run: the first row of its copy, first and last point
+    if runs.shape[0] > 1:
+        copy, first, last, begin, end = runs.numpy().T
+        copies, rows = int(copy[-1]) + 1, int((end - begin).sum())  # sorted by copy
+        uniform = rows == copies * num_vertices or copies == 1
+        if uniform:
+            rows, base = copies * num_vertices, copy * num_vertices
+        else:  # only graphs with further copies take memory for them
+            base = (end - begin).cumsum(dtype=np.int32) - end
+        targets = torch.from_numpy(np.stack([base, first, last], 1).astype(np.int32, copy=False))
     values = memory.full(rows, channels, value=0, dtype=x.dtype, device=device)
-    targets = torch.from_numpy(np.stack([base, first, last], 1).astype(np.int32, copy=False))
     tools = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
     bridge.launch(
         tools.scatter,
         runs.shape[0],
-        bridge.array(targets, 2),
+        *(memory.exceeds_cache(values), bridge.array(targets, 2)),
         *(bridge.array(vertex, 1), bridge.array(weight, 1)),
         *bridge.rows(x),
         *bridge.rows(values),
@@ -68,7 +71,7 @@ def _combine_graphs(values, num_vertices, copy, begin, end):
 
 def combine(copies: torch.Tensor) -> torch.Tensor:
     """Return the sum over the first axis, in a fixed order on any number of threads."""
-    if len(copies) == 1:
+    if copies.shape[0] == 1:
         return copies[0]
     flat = copies.reshape(len(copies), -1)
     out = torch.empty_like(flat[0])
@@ -85,7 +88,8 @@ def _collect(x, weight, vertex, num_vertices, order, begin):
     corners = [bridge.array(part, 1) for part in (begin, order, weight.view(-1))]
     corners += bridge.rows(x)
     if device.type == "cpu" or len(order) <= _LONG:
-        bridge.launch(tools.collect, num_vertices, *corners, *bridge.rows(out), device=device)
+        described = (memory.exceeds_cache(x), *corners, *bridge.rows(out))
+        bridge.launch(tools.collect, num_vertices, *described, device=device)
         return out
     piece, length = _pieces(begin)
     first = bridge.array(piece, 1)

@@ -45,7 +45,7 @@ class ThreadTables:
         self.size = torch.zeros(self.tables, dtype=torch.int32)
         self.kernels = bridge.load_kernels(kernels.make, words, device=_CPU)
         self.workspace = torch.empty(self.tables, CHUNK * corners, words, dtype=torch.int64)
-        least = max(4 * CHUNK * corners, count // self.tables)
+        least = max(8 * CHUNK * corners, count // self.tables)
         self._allocate(min(_MOST_FIRST_SLOTS, power_of_two(least)))
 
     def insert(

@@ -33,6 +33,8 @@ _LIMIT = 2**31 - 1
 # Memory layout of a descriptor: data, gradient, shape, strides, ndim, flags.
 _LAYOUT = struct.Struct("=2Q4i4i2H4x")
 _pack, _describe = _LAYOUT.pack, Descriptor.from_buffer_copy
+_pack_rows = struct.Struct("=" + len(BLOCKS) * _LAYOUT.format[1:]).pack
+_describe_rows = (Descriptor * len(BLOCKS)).from_buffer_copy
 
 # Compiled CPU functions are called without Warp's launcher, which checks a module's hash under a
 # lock at each launch, only by versions of Warp whose calling convention is known.
@@ -95,8 +97,8 @@ def launch(
         return
 
     call = _entries.get(kernel) or _entry(kernel)
-    parts = threads.split_range(size, grain)
-    if len(parts) == 1:
+    parts = threads.split_range(size, grain) if size >= 2 * grain else ()
+    if len(parts) <= 1:
         call((size, *inner), 0, *args)
         return
 
@@ -122,7 +124,7 @@ def prepare(kernel: wp.Kernel, *args: Any, device: torch.device) -> Callable[...
 
 def array(tensor: torch.Tensor, ndim: int) -> ctypes.Structure:
     """Return the descriptor of a tensor with one or two indices; further axes are one element."""
-    size, shape, stride = tensor.element_size(), tensor.shape, tensor.stride()
+    size, shape, stride = tensor.itemsize, tensor.shape, tensor.stride()
     pointer, first = tensor.data_ptr(), stride[0] * size
     try:
         if ndim == 1:
@@ -139,18 +141,18 @@ def array(tensor: torch.Tensor, ndim: int) -> ctypes.Structure:
 def rows(tensor: torch.Tensor) -> list[ctypes.Structure]:
     """Return the three descriptors of contiguous rows ``[n, C]`` (see ``kernels/rows.py``)."""
     count, channels = tensor.shape
-    size = tensor.element_size()
+    size = tensor.itemsize
     width, pointer = channels * size, tensor.data_ptr()
     if count > _LIMIT or width > _LIMIT:
         array(tensor, 2)
-    described = []
+    fields: tuple[int, ...] = ()
     for block in BLOCKS:
         step = block * size
         blocks = channels // block
         channels -= blocks * block
-        described.append(_describe(_pack(pointer, 0, count, blocks, 0, 0, width, step, 0, 0, 2, 0)))
+        fields += (pointer, 0, count, blocks, 0, 0, width, step, 0, 0, 2, 0)
         pointer += blocks * step
-    return described
+    return list(_describe_rows(_pack_rows(*fields)))
 
 
 def versions() -> dict[str, Any]:
@@ -171,7 +173,10 @@ def _entry(kernel: wp.Kernel) -> Callable[..., None]:
         wp.launch(kernel, dim, inputs=args, device="cpu")
 
     def directly(dim: tuple[int, ...], *args: Any) -> None:
-        forward(byref(bounds(dim)), byref(arguments(*args)))
+        size = 1
+        for extent in dim:
+            size *= extent
+        forward(bounds(dim, size, 1), arguments(*args))
 
     if not _DIRECT:
         return by_launch
@@ -179,13 +184,21 @@ def _entry(kernel: wp.Kernel) -> Callable[..., None]:
     blank = [_blank(argument.type) for argument in kernel.adj.args]
     dim = (1,) * kernel.adj.kernel_dim
     command = wp.launch(kernel, dim, inputs=blank, device="cpu", record_cmd=True)
-    forward, byref, bounds = command.hooks.forward, ctypes.byref, type(command.bounds)
+    # Warp's own class fills its fields in Python.
+    bounds = _structure("Bounds", type(command.bounds)._fields_)
     fields = [(f"f{i}", type(param)) for i, param in enumerate(command.params[1:])]
-    arguments = type("Arguments", (ctypes.Structure,), {"_fields_": fields})
+    arguments = _structure("Arguments", fields)
+    address = ctypes.cast(command.hooks.forward, ctypes.c_void_p).value
+    pointers = ctypes.POINTER(bounds), ctypes.POINTER(arguments)
+    forward = ctypes.CFUNCTYPE(None, *pointers)(address or 0)
     _entries[kernel] = directly
     # Keeps the compiled module loaded.
     directly.command = command  # type: ignore[attr-defined]
     return directly
+
+
+def _structure(name: str, fields: Any) -> Any:
+    return type(name, (ctypes.Structure,), {"_fields_": fields})
 
 
 def _blank(kind: Any) -> Any:

@@ -24,6 +24,8 @@ _HUGE_PAGE_BYTES = 1 << 22
 _MADV_HUGEPAGE = 14
 _PAGE_BYTES = 4096
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+# Larger tensors do not stay in a core's cache.
+_CACHE_BYTES = 1 << 20
 # Fewer elements than this are filled or copied faster by one thread.
 _FEWEST_ELEMENTS = 1 << 17
 # Up to this size torch works on one thread.
@@ -38,12 +40,17 @@ def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     Page faults on small pages cost as much as the computation that fills them.
     """
     tensor = torch.empty(shape, dtype=dtype, device=device)
-    size = tensor.numel() * tensor.element_size()
-    if _LIBC is not None and device.type == "cpu" and size >= _HUGE_PAGE_BYTES:
+    size = tensor.nbytes
+    if size >= _HUGE_PAGE_BYTES and _LIBC is not None and device.type == "cpu":
         first = -(-tensor.data_ptr() // _PAGE_BYTES) * _PAGE_BYTES
         length = (tensor.data_ptr() + size - first) // _PAGE_BYTES * _PAGE_BYTES
         _LIBC.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), _MADV_HUGEPAGE)
     return tensor
+
+
+def exceeds_cache(tensor: Tensor) -> bool:
+    """Return whether kernels on the CPU had better prefetch rows that they read in any order."""
+    return tensor.nbytes > _CACHE_BYTES and tensor.device.type == "cpu"
 
 
 def full(*shape: int, value: int, dtype: torch.dtype, device: torch.device) -> Tensor:

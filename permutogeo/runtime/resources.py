@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from permutogeo.runtime import bridge
 BLOCK = 256
 _WARP = 32
 _REGISTERS = 65536
+_ACCESS = re.compile(r"\b(LDG|STG)\.E((?:\.\w+)*)")
 _LINE = re.compile(r"REG:(\d+) STACK:(\d+) SHARED:(\d+) LOCAL:(\d+)")
 
 
@@ -74,10 +77,14 @@ class Usage:
 
 def find_cuobjdump() -> str | None:
     """Return the path of NVIDIA's ``cuobjdump``, on the path or from its Python package."""
-    found = shutil.which("cuobjdump")
+    return _find("cuobjdump")
+
+
+def _find(tool: str) -> str | None:
+    found = shutil.which(tool)
     spec = importlib.util.find_spec("nvidia")
     for folder in (spec and spec.submodule_search_locations) or ():
-        for path in sorted(Path(folder).glob("*/bin/cuobjdump*")):
+        for path in sorted(Path(folder).glob(f"*/bin/{tool}*")):
             found = found or str(path)
     return found
 
@@ -110,12 +117,44 @@ def read_usage(cubin: Path) -> dict[str, Usage]:
 def parse_usage(text: str) -> dict[str, Usage]:
     """Return the resources of each kernel in the output of ``cuobjdump``."""
     found = {}
-    for part in text.split("Function ")[1:]:
-        symbol, _, rest = part.partition(":")
+    for name, rest in _by_kernel(text):
         line = _LINE.search(rest)
         if line is None:
             raise ValueError(f"Expected the resources of a kernel (got {rest.strip()!r})")
         registers, stack, shared, local = map(int, line.groups())
-        name = re.sub(r"_[0-9a-f]{8}_cuda_kernel_forward$", "", symbol.rpartition("__locals__")[2])
         found[name] = Usage(registers, stack + local, shared)
     return found
+
+
+def read_accesses(cubin: Path) -> dict[str, Counter[tuple[str, int]]] | None:
+    """Return the accesses to global memory in the machine code of each kernel; ``None`` where
+    NVIDIA's ``nvdisasm``, which ``cuobjdump`` calls, is not installed."""
+    disassembler = _find("nvdisasm")
+    if disassembler is None:
+        return None
+    command = [find_cuobjdump() or "cuobjdump", "--dump-sass", str(cubin)]
+    path = os.pathsep.join([str(Path(disassembler).parent), os.environ.get("PATH", "")])
+    options: dict = {"capture_output": True, "check": True, "text": True}
+    text = subprocess.run(command, env={**os.environ, "PATH": path}, **options).stdout
+    return parse_accesses(text)
+
+
+def parse_accesses(text: str) -> dict[str, Counter[tuple[str, int]]]:
+    """Return how many ``"load"`` and ``"store"`` instructions of how many bits each kernel has."""
+    found = {}
+    for name, rest in _by_kernel(text):
+        counts: Counter[tuple[str, int]] = Counter()
+        for kind, suffix in _ACCESS.findall(rest):
+            bits = re.search(r"\.[US]?(8|16|64|128)\b", suffix)
+            counts["load" if kind == "LDG" else "store", int(bits.group(1)) if bits else 32] += 1
+        found[name] = counts
+    return found
+
+
+def _by_kernel(text: str) -> Iterator[tuple[str, str]]:
+    """Yield name and lines of each kernel in the output of ``cuobjdump``."""
+    for symbol, rest in re.findall(r"Function ?:? (\w+):?\n(.*?)(?=\bFunction |\Z)", text, re.S):
+        yield (
+            re.sub(r"_[0-9a-f]{8}_cuda_kernel_forward$", "", symbol.rpartition("__locals__")[2]),
+            rest,
+        )

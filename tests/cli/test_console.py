@@ -1,7 +1,7 @@
 import pytest
 import typer
 
-from permutogeo.cli.console import one_line, report_errors
+from permutogeo.cli.console import one_line, progress_bar, report_errors
 
 
 def test_errors_become_one_line(capsys):
@@ -15,3 +15,12 @@ def test_errors_become_one_line(capsys):
 def test_other_errors_pass():
     with pytest.raises(ZeroDivisionError), report_errors():
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("interactive", ["0", "1"])
+def test_notebooks_get_no_bars(capsys, monkeypatch, interactive):
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # a terminal to Rich
+    monkeypatch.setenv("TTY_INTERACTIVE", interactive)
+    with progress_bar("2 files") as update:
+        update(0.5)
+    assert bool(capsys.readouterr().err) == (interactive == "1")

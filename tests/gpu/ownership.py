@@ -146,7 +146,10 @@ def exercise(dim: int, place) -> None:
     lattice = Lattice.build(feature, batch)
     x = place(torch.randn(24, 21, generator=generator, dtype=torch.float64))
     values = lattice.splat(x)
-    lattice.splat(x)  # the second splat uses a sorted plan
+    sorted_plan = lattice.incidence.splat_plan(sort=True)
+    torch.ops.permutogeo.splat.default(
+        x, lattice.weight, lattice.vertex, lattice.num_vertices, *sorted_plan
+    )
     same = Lattice.build(place(torch.zeros(70, dim, dtype=torch.float64)))
     same.splat(place(torch.randn(70, 21, generator=generator, dtype=torch.float64)))
     for channels in (21, 16):

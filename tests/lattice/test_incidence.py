@@ -85,14 +85,24 @@ def test_plans_are_computed_once():
     assert torch.equal(begin.diff().long(), counts)
 
 
-def test_corners_are_sorted_from_the_second_splat_on(monkeypatch):
-    """One splat is faster without sorting; all splats have the same bits."""
-    lattice = Lattice.build(torch.rand(50, 2) * 20)
-    x = torch.rand(50, 3)
+@pytest.mark.parametrize(
+    ("points", "threads", "plans"),
+    [(50, 4, [False]), (4000, 1, [False]), (4000, 4, [False, True])],
+)
+def test_corners_are_sorted_where_it_pays(monkeypatch, points, threads, plans):
+    """A first splat, one of few points or on few threads is faster without; all have the same
+    bits."""
+    lattice = Lattice.build(torch.rand(points, 2) * 3 * points**0.5)
+    x = torch.rand(points, 3)
     sorts, plan = [], ops.splat_plan
     monkeypatch.setattr(ops, "splat_plan", lambda *args: sorts.append(args[-1]) or plan(*args))
-    first, second, third = (lattice.splat(x) for _ in range(3))
-    assert sorts == [False, True]
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        first, second, third = (lattice.splat(x) for _ in range(3))
+    finally:
+        torch.set_num_threads(before)
+    assert sorts == plans
     assert torch.equal(first, second) and torch.equal(first, third)
 
 

@@ -26,6 +26,18 @@ def test_vertices_without_points():
     assert_sorted(vertex, 12, *ops.splat_plan(vertex, 12, None, None, True))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_several_runs_sort_as_one(threads):
+    before = torch.get_num_threads()
+    generator = torch.Generator().manual_seed(0)
+    vertex = torch.randint(6000, (20_000, 3), generator=generator, dtype=torch.int32)
+    try:
+        torch.set_num_threads(threads)
+        assert_sorted(vertex, 6000, *ops.splat_plan(vertex, 6000, None, None, True))
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_nothing_where_splatting_makes_private_copies(case):
     lattice = case(2, num_points=2000, spread=0.5).lattice
     order, begin, _ = ops.splat_plan(lattice.vertex, lattice.num_vertices, None, None, True)

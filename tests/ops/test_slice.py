@@ -3,6 +3,7 @@ import torch
 from torch.testing import assert_close
 
 from permutogeo import ops
+from permutogeo.runtime import memory
 
 
 def random_values(found, channels, dtype=torch.float64):
@@ -21,6 +22,30 @@ def test_reference_in_16_dimensions(case, check):
     values = random_values(found, 5)
     expected = found.reference.slice(found.in_reference(values))
     check.close(ops.slice(values, *found.incidence, *found.plan), expected)
+
+
+@pytest.mark.parametrize("channels", [1, 21, 40])
+def test_prefetching_changes_nothing(case, channels, monkeypatch):
+    """Of values that exceed the cache, rows are fetched ahead; to the end of the points."""
+    found = case(3, torch.float32)
+    x, values = (
+        torch.randn(len(found.lattice.vertex), channels),
+        random_values(found, channels).float(),
+    )
+
+    def call():
+        unsorted = found.lattice.incidence.splat_plan(sort=False)
+        vertices = found.lattice.num_vertices
+        return (
+            ops.slice(values, *found.incidence, *found.plan),
+            ops.dot(x, values, found.lattice.vertex, *found.plan),
+            ops.splat(x, *found.incidence, vertices, *found.plan),
+            ops.splat(x, *found.incidence, vertices, *unsorted),
+        )
+
+    expected = call()
+    monkeypatch.setattr(memory, "_CACHE_BYTES", 0)
+    assert all(map(torch.equal, call(), expected))
 
 
 @pytest.mark.parametrize("dim", [1, 3, 8])

@@ -26,6 +26,22 @@ def test_parse():
         resources.parse_usage("Function a:\n nothing")
 
 
+def test_parse_accesses():
+    code = """
+        Function : make__locals__gather_7f66bcf1_cuda_kernel_forward
+    /*0100*/  LDG.E R2, desc[UR4][R2.64] ;
+    /*0110*/  @P0 LDG.E.128.CONSTANT R8, [R4.64] ;
+    /*0120*/  LDG.E.U8 R3, [R4.64] ;
+    /*0130*/  STG.E.64 [R6.64], R8 ;
+        Function : make__locals__axis_f124ff1c_cuda_kernel_forward
+    /*0100*/  LDL R2, [R1] ;
+"""
+    assert resources.parse_accesses(code) == {
+        "gather": {("load", 32): 1, ("load", 128): 1, ("load", 8): 1, ("store", 64): 1},
+        "axis": {},
+    }
+
+
 @pytest.mark.parametrize(
     ("usage", "architecture", "expected"),
     [

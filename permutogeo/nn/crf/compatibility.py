@@ -108,6 +108,18 @@ class Compatibility(Module):
             return False
         return self.value.device.type == "cpu" and float(self.value) == -1
 
+    def scale(self) -> float | None:
+        """Return :math:`s` if :meth:`attraction` is :math:`s` times the message, up to a number
+        that all labels of a point share and the softmax removes; ``None`` if not."""
+        value = self.value.detach()
+        if self.kind == "potts":
+            return -float(value)
+        if self.kind != "full":
+            return None
+        same, other = value[0, 0], value[0, -1]
+        eye = torch.eye(len(value), dtype=torch.bool, device=value.device)
+        return float(other - same) if torch.equal(value, torch.where(eye, same, other)) else None
+
     def matrix(self) -> Tensor:
         """The compatibility as a matrix, ``[L, L]``."""
         return self(torch.eye(self.num_classes, dtype=self.value.dtype, device=self.value.device))

@@ -37,14 +37,14 @@ class PairwiseOperator:
         target: The incidence of the points, its weights times the normalization after the kernel.
         filter: The kernel on values at vertices.
         self_term: The diagonal of the kernel, ``[N, 1]``, to subtract.
-        blur: The kernel as a blur, if it is one.
+        blur: Returns the kernel times a number as a blur, if it is one.
     """
 
     source: Incidence
     target: Incidence
     filter: Callable[[Tensor], Tensor]
     self_term: Tensor | None = None
-    blur: Callable[[], VertexFilter] | None = None
+    blur: Callable[[float], VertexFilter] | None = None
 
     def __call__(
         self, q: Tensor, mix: Callable[[Tensor], Tensor] = lambda message: message
@@ -150,8 +150,8 @@ class CRFKernel(Module, ABC):
             return values
         return _multiply(values, values.new_tensor(self.initial_weight))
 
-    def _blur(self, lattice: Lattice) -> Callable[[], VertexFilter] | None:
-        """Return a function that makes the scaled kernel, if it is a blur."""
+    def _blur(self, lattice: Lattice) -> Callable[[float], VertexFilter] | None:
+        """Return a function that makes the scaled kernel times a number, if it is a blur."""
         return None
 
     def extra_repr(self) -> str:
@@ -222,13 +222,13 @@ class GaussianKernel(CRFKernel):
 
     _gaussian = _filter
 
-    def _blur(self, lattice: Lattice) -> Callable[[], VertexFilter]:
-        def make() -> VertexFilter:
+    def _blur(self, lattice: Lattice) -> Callable[[float], VertexFilter]:
+        def make(factor: float) -> VertexFilter:
             weight = self.initial_weight if self.weight is None else float(self.weight)
             neighbors = lattice.neighbors(len(lattice.taps) // 2, stencil="axis")
             blur = neighbors, lattice.dim, lattice.taps
             reach = lattice.cached("blur reach", lambda: blur_reach(*blur))
-            return blur_filter(*blur, reach, weight)
+            return blur_filter(*blur, reach, factor * weight)
 
         return make
 

@@ -198,8 +198,9 @@ def _vertex_filter(term: Pairwise) -> VertexFilter:
             buffer[:-1, :labels] = compatibility.attraction(message)
 
         return VertexFilter(convolve, moves=True)
-    blur = operator.blur()
-    if compatibility.is_identity:
+    scale = compatibility.scale()
+    blur = operator.blur(1.0 if scale is None else scale)
+    if scale is not None:
         return blur
 
     def mix(values: Tensor, buffer: Tensor) -> None:

@@ -82,3 +82,25 @@ def test_scalars_of_earlier_state_dicts():
     old = {"value": torch.tensor(-2.0)}
     layer.load_state_dict(old)
     assert layer.value.item() == -2 and old["value"].dim() == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (2.5, 2.5),
+        ("full", 1.0),
+        (3.0 * (1 - torch.eye(4)), 3.0),
+        (2.0 - 5.0 * torch.eye(4), 5.0),
+        (torch.tensor([[7.0]]), 0.0),
+        ("diagonal", None),
+        (torch.arange(16.0).view(4, 4), None),
+    ],
+)
+def test_scale_of_the_attraction_up_to_a_shared_number(kind, expected):
+    classes = 1 if isinstance(kind, torch.Tensor) and kind.numel() == 1 else 4
+    compatibility = Compatibility(classes, kind)
+    assert compatibility.scale() == expected
+    if expected is not None:
+        message = torch.rand(5, classes)
+        left, right = compatibility.attraction(message), expected * message
+        torch.testing.assert_close(left.softmax(1), right.softmax(1))
