@@ -21,6 +21,7 @@ from permutogeo.benchmarks.record import write_table
 from permutogeo.models import LatticeUNet
 
 DENSITIES = (0.7, 1.5, 3.0, 6.0, 15.0)
+RATE = 0.008  # the better one of LatticeUNet in compare_models.py
 
 
 def run(task, density, args):
@@ -29,7 +30,8 @@ def run(task, density, args):
     sample = [as_input(item, task) for item in task.parts[0][:8]]
     options = {"points_per_vertex": density, "context": task.kind == "point"}
     model = LatticeModel(LatticeUNet, sample, 16, task.classes, **options)
-    curve, step = train(model, task.parts, task, args.seconds, 0, 2 if args.quick else None)
+    most = 2 if args.quick else None
+    curve, step = train(model, task.parts, task, args.seconds, RATE, 0, most)
     return {"points_per_vertex": density, "score": curve[-1][1], "seconds_per_step": step}
 
 
@@ -55,7 +57,7 @@ def draw(results, path, label):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--task", choices=list(TASKS), default="rooms")
-    parser.add_argument("--seconds", type=float, default=6.0, help="of training at each scale")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of training at each scale")
     parser.add_argument("--output", type=Path, default=Path("runs/choose_scale"))
     parser.add_argument("--quick", action="store_true", help="few points, two steps")
     args = parser.parse_args()
