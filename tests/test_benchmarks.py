@@ -35,10 +35,10 @@ def test_unknown_name():
 
 
 def test_record(tmp_path):
-    result = CliRunner().invoke(app, ["bench", "operators", "--quick", "--record", str(tmp_path)])
+    result = CliRunner().invoke(app, ["bench", "attention", "--quick", "--record", str(tmp_path)])
     assert result.exit_code == 0, result.output
-    record = json.loads((tmp_path / "bench_operators.json").read_text())
-    assert record["command"] == "permutogeo bench operators --quick"
+    record = json.loads((tmp_path / "bench_attention.json").read_text())
+    assert record["command"] == "permutogeo bench attention --quick"
     assert {len(row) for row in record["rows"]} == {len(record["columns"])}
 
 

@@ -1,4 +1,4 @@
-"""Every example runs with ``--quick`` on small generated data, and on the real data if present."""
+"""Every example runs with ``--quick``, on the real data if present, else on generated data."""
 
 import os
 import resource
@@ -15,7 +15,8 @@ from permutogeo.denoising import MeshDenoiser
 ROOT = Path(__file__).parents[2]
 # Modules that start with an underscore are shared by several examples.
 EXAMPLES = sorted((ROOT / "examples").rglob("[!_]*.py"))
-each_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+READ_DATA = [path for path in EXAMPLES if "PERMUTOGEO_DATA" in path.read_text()]
+SMALL = [path for path in EXAMPLES if not (path in READ_DATA and os.environ.get("PERMUTOGEO_DATA"))]
 
 
 def run_quickly(path, *arguments, cwd, data):
@@ -60,7 +61,7 @@ def check(done, folder):
         assert "--quick" in page.read_text(encoding="utf-8")
 
 
-@each_example
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
 def test_example_runs(path, small_data, tmp_path):
     check(run_quickly(path, cwd=tmp_path, data=small_data), tmp_path)
     if path.stem == "train_denoiser":
@@ -108,11 +109,7 @@ def test_comparison_goes_on(task, small_data, tmp_path):
 
 
 @pytest.mark.real_data
-@pytest.mark.parametrize(
-    "path",
-    [path for path in EXAMPLES if "PERMUTOGEO_DATA" in path.read_text()],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.parametrize("path", READ_DATA, ids=lambda path: path.stem)
 def test_example_runs_on_the_real_data(path, data_dir, tmp_path):
     check(run_quickly(path, cwd=tmp_path, data=data_dir), tmp_path)
 
