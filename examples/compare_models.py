@@ -276,7 +276,7 @@ def draw(by_name, path, label, title):
         style = {"linewidth": 2.2} if name in LATTICE else {"linestyle": "--", "linewidth": 1.2}
         axes.plot(seconds, scores, marker=".", label=name, **style)
     axes.set(xlabel="seconds of one core", ylabel=label, title=title)
-    axes.legend(fontsize=8, ncols=2)
+    figure.legend(fontsize=8, loc="outside right upper")
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
