@@ -269,6 +269,7 @@ def draw(by_name, path, label, title):
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7.5, 4.5), layout="constrained")
+    axes.set_prop_cycle(color=[*pyplot.get_cmap("tab10").colors, "black"])  # one for each name
     for name, found in by_name.items():
         points = zip(*(run["curve"] for run in found), strict=False)
         means = [[statistics.mean(each) for each in zip(*same, strict=True)] for same in points]
