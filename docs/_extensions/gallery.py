@@ -34,6 +34,8 @@ PICTURES = {
 CAPTIONS = {
     "beyond": "The rows in which higher is better and no figure is missing. The axes do not "
     "begin at 0.",
+    "click_labels": "Three clicks for each face of a generated solid, and the labels by the solver "
+    "(docs/figures/gallery.py). The script draws a mesh of its data set.",
     "spatial_bound": "PSNR of the filters of `denoise_images.py` that the bound is compared with.",
     "scene_flow": "A generated pair of scans: the first in gray, the second in blue.",
     "train_cloud_denoiser": "Points of a generated solid with noise of 0.03, and denoised with the "

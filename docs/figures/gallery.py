@@ -88,12 +88,33 @@ def scans():
     shapes = SharpShapes(24, num_faces=(9000, 10000), seed=3)
     noisy = NormalNoise(0.25, seed=0)(shapes[9])
     side_by_side("train_denoiser", [shade(mesh, 300) for mesh in (noisy, denoise(noisy))])
-    pos = shapes[8].pos.numpy()
+    mesh = shapes[8]
+    from permutogeo.transforms import VertexNormals
+
+    pos = mesh.pos.numpy()
     rng = np.random.default_rng(0)
     rough = pos + 0.03 * rng.standard_normal(pos.shape).astype(np.float32)
     clean = denoise(pg.data.from_point_cloud(rough)).pos.numpy()
     panels = [(each, each[:, 2] + 0.6 * each[:, 0]) for each in (rough, clean)]
     clouds("train_cloud_denoiser", panels, size=2.5, view=(20, -75))
+    # Three clicks a part, propagated over position and normal.
+    mesh = VertexNormals()(shapes[4])
+    part = torch.zeros(mesh.num_nodes, dtype=torch.int64)
+    part[mesh.face.flatten()] = mesh.face_patch.repeat(3)
+    label = torch.full_like(part, -1)
+    for each in part.unique():
+        clicked = (part == each).nonzero()[:, 0]
+        label[clicked[torch.from_numpy(rng.permutation(len(clicked))[:3])]] = each
+    feature = torch.cat([mesh.pos / 0.15, mesh.normal / 0.5], 1)
+    found = pg.solvers.bilateral_label_propagation(label, feature).argmax(1)
+    colors = plt.get_cmap("tab10")(found.numpy() % 10)
+    known = np.where((label >= 0).numpy()[:, None], colors, [0.85, 0.87, 0.9, 1])
+    order = np.argsort((label >= 0).numpy())
+    clouds(
+        "click_labels",
+        [(mesh.pos.numpy()[order], known[order]), (mesh.pos.numpy(), colors)],
+        size=3,
+    )
 
 
 def scenes():
