@@ -102,10 +102,7 @@ def check_matrix(
 
 
 def check_parameters(owner: torch.nn.Module, x: Tensor, what: str = "input") -> None:
-    """Raise if the parameters of ``owner`` are on another device than ``x``.
-
-    One of them is compared: a module moves as a whole, and its layers check their own.
-    """
+    """Raise if the parameters of ``owner`` are on another device than ``x``."""
     if torch.compiler.is_compiling():
         return
     device = x.device
@@ -114,10 +111,8 @@ def check_parameters(owner: torch.nn.Module, x: Tensor, what: str = "input") -> 
     while pending:
         module = pending.pop()
         for parameter in module._parameters.values():
-            if parameter is not None:
-                if parameter.device != device:
-                    _refuse_device(owner, device, what)
-                return
+            if parameter is not None and parameter.device != device:
+                _refuse_device(owner, device, what)
         if module._modules:
             pending += [child for child in module._modules.values() if child is not None]
 

@@ -112,3 +112,11 @@ def test_check_pair():
         ValueError, match=r"to be a pair, for input and output points \(got 3 items\)"
     ):
         checks.check_pair("f", (1, 2, 3))
+
+
+def test_every_parameter_is_compared():
+    """Also those of layers inside, where the first ones are on the right device."""
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 3, device="meta"))
+    with pytest.raises(ValueError, match="Sequential: "):
+        checks.check_parameters(module, X)
+    checks.check_parameters(module[0], X)
