@@ -2,6 +2,11 @@ import os
 from pathlib import Path
 
 import pytest
+
+# Test processes share the cores, and OpenMP threads that spin while they wait take them from the
+# others: clouds were denoised in five times the processor time. Read when torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import torch
 
 # Folders and files whose tests take seconds each: new processes, training, compilation, search.
