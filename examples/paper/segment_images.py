@@ -1,6 +1,5 @@
-"""Semantic segmentation with a dense CRF with learned kernels: the paper's ``tbl:seg_results``.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/paper/segment_images.py
+"""Semantic segmentation with a dense CRF with learned kernels: the paper's ``tbl:seg_results``
+============================================================================================
 
 Starts from the logits of a network on VOC 2012, searches Gaussian kernels of a CRF on the training
 part, trains free-form kernels initialized there, and tests all on the validation part. Writes a
@@ -9,6 +8,10 @@ gains in mean IoU over the network of 0.2 to 0.3 points with Gaussian kernels an
 learned ones (docs/reproduction.md). ``--stride 32`` reduces the logits to that stride first, like
 those of a coarser network. ``--task materials`` uses the MINC database, ``--task scenes`` generated
 images of materials with the logits of a small network, trained first on other images.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/paper/segment_images.py
 """
 
 import time
@@ -304,3 +307,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/segment_images.png"
