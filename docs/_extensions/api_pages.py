@@ -120,6 +120,7 @@ def page(name: str) -> str:
         lines += [f"   {each}" for each in names if f"{name}.{each}" not in CONSTANTS]
     for each in names:
         lines += ["", each, "-" * len(each), "", *entry(module, each, written)]
+        lines += ["", f".. minigallery:: {name}.{each}", f"   :add-heading: Examples with {each}"]
     return "\n".join(lines) + "\n"
 
 
