@@ -12,6 +12,7 @@ from permutogeo.kernels import (
     dot,
     embed,
     hash_locate,
+    insert,
     mean_field,
     mean_field_points,
     midpoints,
@@ -28,6 +29,7 @@ ARCHITECTURES = [80, 90]
 PER_POINT = {
     "embed": lambda dim, dtype, words: embed.make(dim, dtype),
     "build": build.make,
+    "insert": lambda dim, dtype, words: insert.make(dim, dtype, words, words == 1),
     "hash locate": lambda dim, dtype, words: hash_locate.make(dim, dtype),
     "slice": lambda dim, dtype, words: slice.make(dim + 1, dtype),
     "splat": lambda dim, dtype, words: splat.make(dim + 1, dtype),
@@ -47,7 +49,12 @@ PER_DTYPE = {
     "segment max": lambda dtype: segment_max.make(2, dtype),
     "depthwise": convolve_channelwise.make_depthwise,
 }
-PER_WORDS = {"table": table.make, "neighbors": neighbors.make, "midpoints": midpoints.make}
+PER_WORDS = {
+    "table": table.make,
+    "insert": lambda words: insert.make_tools(words, words == 1),
+    "neighbors": neighbors.make,
+    "midpoints": midpoints.make,
+}
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 
 
