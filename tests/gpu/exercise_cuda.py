@@ -120,7 +120,7 @@ def check_parallelism():
             fake.threads.clear()
             args = (values, values, lattice.neighbors(), opposite, shared)
             ops.correlate_channelwise(*args)
-            assert fake.threads["correlate_taps"] > 10_000, fake.threads
+            assert fake.threads["correlate"] > 10_000, fake.threads
 
 
 def check(dim, seed):

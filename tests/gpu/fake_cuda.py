@@ -162,7 +162,7 @@ class FakeCuda(TorchFunctionMode):
         self.reads: Counter[str] = Counter()
         self.streams: list = []
         self.threads: Counter[str] = Counter()
-        self.current = SimpleNamespace(device=DEVICE, name="default")
+        self.current = SimpleNamespace(device=DEVICE, cuda_stream=0)
         self.described: dict[int, StorageWeakRef] = {}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):

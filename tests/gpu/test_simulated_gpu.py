@@ -64,7 +64,7 @@ def test_each_output_is_written_by_one_index(device):
     if device == "cpu":
         expected |= {"add_in_order", "count", "place", "collect", "correlate"}
     else:
-        expected |= {"add", "collect_pieces", "collect_long", "correlate_taps"}
+        expected |= {"add", "collect_pieces", "collect", "correlate"}
     assert expected <= seen
 
 
