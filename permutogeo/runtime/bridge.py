@@ -174,7 +174,8 @@ class Rows:
 
     def __init__(self, *tensors: torch.Tensor):
         first = tensors[0]
-        self.lanes, self.blocks = 0, ()
+        self.lanes = 0
+        self.blocks: tuple[int, ...] = ()
         if first.device.type == "cuda":
             wide = WIDE_BYTES // first.itemsize
             # A view may begin anywhere.
