@@ -1,12 +1,15 @@
-"""Shape classification with LatticeUNet and with PyG's EdgeConv.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/classify_shapes.py
+"""Shape classification with LatticeUNet and with PyG's EdgeConv
+=============================================================
 
 Trains both on the 907 training shapes of the Princeton Shape Benchmark (512 points each, classes
 "coarse2") and tests them on the 907 test shapes, with three seeds: for equal epochs, then the
 faster one for the CPU time of the slower. Prints a table and writes all runs to
 ``results.json``. ``--validate`` trains on four fifths of the training shapes and reports on the
 rest. Expect an accuracy of 0.64 (0.66 at equal time) against 0.60 (docs/benchmarks.md).
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/classify_shapes.py
 """
 
 from _shapes import (
@@ -61,3 +64,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/classify_shapes.png"

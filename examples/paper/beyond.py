@@ -1,9 +1,12 @@
-"""The best of the paper, of a lattice of ours, and of a simple method without one.
-
-    python examples/paper/beyond.py
+"""The best of the paper, of a lattice of ours, and of a simple method without one
+===============================================================================
 
 Collects one row for each experiment of the paper from the tables in ``docs/runs``, which name the
 commands that measured them, and writes the table ``paper_beyond.json``.
+
+::
+
+    python examples/paper/beyond.py
 """
 
 import argparse
@@ -116,3 +119,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/beyond.png"

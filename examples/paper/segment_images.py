@@ -1,6 +1,5 @@
-"""Semantic segmentation with a dense CRF with learned kernels: the paper's ``tbl:seg_results``.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/paper/segment_images.py
+"""Semantic segmentation with a dense CRF with learned kernels: the paper's ``tbl:seg_results``
+============================================================================================
 
 Starts from the logits of a network on VOC 2012, searches Gaussian kernels of a CRF on the training
 part, trains free-form kernels initialized there, and tests all on the validation part, beside the
@@ -10,6 +9,10 @@ with Gaussian kernels and of 0.6 with learned ones (docs/reproduction.md). ``--s
 the logits to that stride first, like those of a coarser network. ``--task materials`` uses the MINC
 database, ``--task scenes`` generated images of materials with the logits of a small network,
 trained first on other images.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/paper/segment_images.py
 """
 
 import time
@@ -366,3 +369,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/segment_images.png"
