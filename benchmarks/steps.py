@@ -5,6 +5,7 @@ from __future__ import annotations
 import cProfile
 import pstats
 from collections.abc import Callable
+from itertools import pairwise, product
 from typing import Any
 
 import torch
@@ -70,13 +71,28 @@ def _training(module: torch.nn.Module, *arguments: object) -> Step:
     return step
 
 
-def _cloud(count: int, graphs: int, channels: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return values, positions on a sphere with about one vertex for each point, and the batch."""
+def _cloud(
+    count: int, graphs: int, channels: int, suggested: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return values, positions on a sphere with about two vertices for each point, or with three
+    points for each vertex as ``suggest_scale`` chooses, and the batch."""
     generator = torch.Generator().manual_seed(0)
     place = torch.randn(count * graphs, 3, generator=generator)
     place = place / place.norm(dim=1, keepdim=True) * 0.35 * count**0.5
+    if suggested:
+        place = place * pg.suggest_scale(place[:count])
     batch = torch.arange(graphs).repeat_interleave(count)
     return torch.rand(count * graphs, channels, generator=generator), place, batch
+
+
+def _nearest(place: Tensor, batch: Tensor) -> Tensor:
+    """Return the edges from the nearest neighbors of each point."""
+    # Graphs are far apart along a fourth axis.
+    apart = 1e3 * place.abs().max() * batch.unsqueeze(1)
+    nodes = torch.cat([place, apart], 1).numpy()
+    near = torch.from_numpy(cKDTree(nodes).query(nodes, _NEIGHBORS)[1])
+    target = torch.arange(len(place)).repeat_interleave(_NEIGHBORS)
+    return torch.stack([near.reshape(-1), target])
 
 
 class _OnNeighbors(torch.nn.Module):
@@ -87,21 +103,33 @@ class _OnNeighbors(torch.nn.Module):
         self.layer = layer
 
     def forward(self, x: Tensor, place: Tensor, batch: Tensor) -> Tensor:
-        # Graphs are far apart along a fourth axis.
-        apart = 1e3 * place.abs().max() * batch.unsqueeze(1)
-        nodes = torch.cat([place, apart], 1).numpy()
-        near = torch.from_numpy(cKDTree(nodes).query(nodes, _NEIGHBORS)[1])
-        target = torch.arange(len(x)).repeat_interleave(_NEIGHBORS)
-        return self.layer(x, torch.stack([near.reshape(-1), target]))
+        return self.layer(x, _nearest(place, batch))
+
+
+class _SageNet(torch.nn.Module):
+    """SAGE convolutions of the widths of a U-Net's convolutions, all at the points, with norm and
+    ReLU; neighbors are searched once."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        widths = [channels * factor for factor in (1, 1, 2, 4, 2, 1)]
+        self.layers = torch.nn.ModuleList(SAGEConv(a, b) for a, b in pairwise(widths))
+        self.norms = torch.nn.ModuleList(torch.nn.BatchNorm1d(b) for b in widths[1:])
+
+    def forward(self, x: Tensor, place: Tensor, batch: Tensor) -> Tensor:
+        edge_index = _nearest(place, batch)
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            x = norm(layer(x, edge_index)).relu()
+        return x
 
 
 def _clouds(quick: bool) -> None:
     """One layer of equal width on clouds: building the lattice or searching neighbors included."""
     rows = []
     sizes = [(64, 2)] if quick else [(64, 1), (1024, 1), (1024, 16), (100_000, 1)]
-    for count, graphs in sizes:
+    for (count, graphs), suggested in product(sizes, (False, True)):
         channels = 4 if quick else 64
-        x, place, batch = _cloud(count, graphs, channels)
+        x, place, batch = _cloud(count, graphs, channels, suggested)
         lattice_layer = BilateralConv(channels, channels, 3)
         edge = EdgeConv(MLP([2 * channels, channels, channels], norm=None))
         contenders = {
@@ -113,12 +141,26 @@ def _clouds(quick: bool) -> None:
         rows.append(
             [
                 f"{graphs} x {count:,}, C = {channels}",
+                _points_per_vertex(place, batch),
                 *(ms(time[name]) for name in ("ours", "sage", "edge")),
                 *(ratio(time["ours"], time[name]) for name in ("sage", "edge")),
             ]
         )
-    columns = ["clouds x points", "BilateralConv ms", "SAGEConv", "EdgeConv", "÷ SAGE", "÷ Edge"]
+    columns = [
+        "clouds x points",
+        "points a vertex",
+        "BilateralConv ms",
+        "SAGEConv",
+        "EdgeConv",
+        "÷ SAGE",
+        "÷ Edge",
+    ]
     table("Steps of one layer, lattice or 16 nearest neighbors included, 1 thread", columns, rows)
+
+
+def _points_per_vertex(place: Tensor, batch: Tensor) -> str:
+    lattice = pg.Lattice.build(place, batch)
+    return f"{lattice.num_points / lattice.num_vertices:.2g}"
 
 
 def _layers(quick: bool) -> None:
@@ -155,15 +197,22 @@ def _networks(quick: bool) -> None:
     """U-Nets of depth 2, with their Python calls and what is not overhead."""
     rows = []
     sizes = [(64, 1, 4)] if quick else [(64, 1, 16), (1024, 1, 16), (10_000, 1, 16), (1024, 16, 64)]
-    for count, graphs, channels in sizes:
-        x, place, batch = _cloud(count, graphs, channels)
+    for (count, graphs, channels), suggested in product(sizes, (False, True)):
+        x, place, batch = _cloud(count, graphs, channels, suggested)
         net = LatticeUNet(channels, channels, channels, 3, depth=2)
         step = _training(net, x, place, batch if graphs > 1 else None)
-        time = in_turn({"step": step}, 1 if quick else 3 if graphs > 1 else 15)["step"]
-        share = f"{kernel_share(step):.0%}"
-        calls = f"{calls_of(step):,}"
-        rows.append([f"{graphs} x {count:,}, C = {channels}", ms(time), calls, share])
-    columns = ["clouds x points", "ms", "Python calls", "in kernels and products"]
+        contenders = {"step": step, "sage": _training(_SageNet(channels), x, place, batch)}
+        time = in_turn(contenders, 1 if quick else 3 if graphs > 1 else 15)
+        rows.append(
+            [
+                f"{graphs} x {count:,}, C = {channels}",
+                _points_per_vertex(place, batch),
+                *(ms(time["step"]), f"{calls_of(step):,}", f"{kernel_share(step):.0%}"),
+                *(ms(time["sage"]), ratio(time["step"], time["sage"])),
+            ]
+        )
+    columns = ["clouds x points", "points a vertex", "ms", "Python calls"]
+    columns += ["in kernels and products", "five SAGEConv ms", "÷ SAGE"]
     table("Steps of LatticeUNet of depth 2, 1 thread", columns, rows)
 
 
