@@ -15,12 +15,12 @@ from permutogeo.benchmarks.timing import table
 from permutogeo.kernels import (
     blur,
     build,
+    coarsen,
     convolve,
     convolve_channelwise,
     convolve_edges,
     dot,
     embed,
-    midpoints,
     neighbors,
     segment_max,
     slice,
@@ -43,7 +43,7 @@ def modules(dims: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
         for lanes, rows in LANES.items():
             for made in (splat, slice, dot):
                 yield f"d = {dim}, {rows}", made.make_gpu(dim + 1, real, lanes)
-    for made in (hashing.make(1), neighbors.make(1), midpoints.make(1)):
+    for made in (hashing.make(1), neighbors.make(1), coarsen.make(1)):
         yield "any d", made
     for lanes, rows in LANES.items():
         for made in (

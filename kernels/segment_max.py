@@ -20,6 +20,7 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     largest16, largest4, largest1 = rows.per_block(dtype, lambda Row: _largest(Row, corners))
     sums = rows.per_block(dtype, lambda Row: _sum_attaining(Row, corners, dtype))
     sum16, sum4, sum1 = sums
+    share16, share4, share1 = rows.per_block(dtype, lambda Row: _share(Row, corners, dtype))
     spread16, spread4, spread1 = rows.per_block(dtype, lambda Row: _spread(Row, corners, dtype))
 
     @kernel(module)
@@ -65,6 +66,31 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         sum1(term1, x1, most1, v, begin, order, out1)
 
     @kernel(module)
+    def share(
+        start: int,
+        begin: wp.array1d(dtype=wp.int32),  # [M + 1] or longer
+        order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
+        grad16: wp.array2d(dtype=Row16),  # [M, C]
+        grad4: wp.array2d(dtype=Row4),
+        grad1: wp.array2d(dtype=Row1),
+        x16: wp.array2d(dtype=Row16),  # [N, C]
+        x4: wp.array2d(dtype=Row4),
+        x1: wp.array2d(dtype=Row1),
+        most16: wp.array2d(dtype=Row16),  # [M, C]
+        most4: wp.array2d(dtype=Row4),
+        most1: wp.array2d(dtype=Row1),
+        out16: wp.array2d(dtype=Row16),  # [M, C], out
+        out4: wp.array2d(dtype=Row4),
+        out1: wp.array2d(dtype=Row1),
+    ):
+        """``grad`` divided by the number of points that attain the maximum, and one more where it
+        is zero. A thread owns a vertex."""
+        v = wp.tid() + start
+        share16(grad16, x16, most16, v, begin, order, out16)
+        share4(grad4, x4, most4, v, begin, order, out4)
+        share1(grad1, x1, most1, v, begin, order, out1)
+
+    @kernel(module)
     def spread(
         start: int,
         vertex: wp.array2d(dtype=wp.int32),  # [N, corners], M where absent
@@ -87,7 +113,9 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         spread4(part4, x4, most4, i, vertex, out4)
         spread1(part1, x1, most1, i, vertex, out1)
 
-    return SimpleNamespace(module=module, maximum=maximum, attaining=attaining, spread=spread)
+    return SimpleNamespace(
+        module=module, maximum=maximum, attaining=attaining, share=share, spread=spread
+    )
 
 
 @cache
@@ -222,6 +250,36 @@ def _sum_attaining(Row: type, corners: int, dtype: type) -> wp.Function:
             out[v, b] = total
 
     return sum_attaining
+
+
+def _share(Row: type, corners: int, dtype: type) -> wp.Function:
+    length, not_negative, zero, one = Row._length_, NOT_NEGATIVE, dtype(0.0), dtype(1.0)
+
+    @wp.func
+    def share(
+        grad: wp.array2d(dtype=Row),
+        x: wp.array2d(dtype=Row),
+        most: wp.array2d(dtype=Row),
+        v: int,
+        begin: wp.array1d(dtype=wp.int32),
+        order: wp.array1d(dtype=wp.int32),
+        out: wp.array2d(dtype=Row),
+    ):
+        for b in range(out.shape[1]):
+            top = most[v, b]
+            part = grad[v, b]
+            ties = Row()
+            for c in range(length):
+                ties[c] = wp.where(top[c] == zero, one, zero)
+            for e in range(begin[v], begin[v + 1]):
+                row = x[(order[e] & not_negative) / corners, b]
+                for c in range(length):
+                    ties[c] = ties[c] + wp.where(row[c] == top[c], one, zero)
+            for c in range(length):
+                part[c] = part[c] / ties[c]
+            out[v, b] = part
+
+    return share
 
 
 def _spread(Row: type, corners: int, dtype: type) -> wp.Function:

@@ -91,7 +91,7 @@ def check_matrix(
             f"Expected '{name}' of shape [{rows}, {width}], one row for each of the {rows} {of} "
             f"(got {list(x.shape)})",
         )
-    if not x.is_floating_point():
+    if not x.dtype.is_floating_point:
         fail(owner, f"Expected '{name}' of a floating-point type (got {x.dtype})", TypeError)
     if x.device != device:
         fail(
@@ -106,15 +106,17 @@ def check_parameters(owner: torch.nn.Module, x: Tensor, what: str = "input") -> 
     if torch.compiler.is_compiling():
         return
     device = x.device
-    pending = [owner]
+    modules: list[torch.nn.Module | None] = [owner]
     # Not through named_parameters, whose generators cost as much as a small layer.
-    while pending:
-        module = pending.pop()
-        for parameter in module._parameters.values():
-            if parameter is not None and parameter.device != device:
-                _refuse_device(owner, device, what)
+    for module in modules:  # grows
+        if module is None:
+            continue
+        if module._parameters:
+            for parameter in module._parameters.values():
+                if parameter is not None and parameter.device != device:
+                    _refuse_device(owner, device, what)
         if module._modules:
-            pending += [child for child in module._modules.values() if child is not None]
+            modules += module._modules.values()
 
 
 def _refuse_device(owner: torch.nn.Module, device: torch.device, what: str) -> NoReturn:
@@ -173,6 +175,12 @@ def check_points(name: str, feature: Any, batch_name: str, batch: Any) -> Tensor
     if batch is not None:
         check_batch(name, feature, batch_name, batch)
     return feature if feature.dtype == torch.float64 else feature.float()
+
+
+def check_has_data(feature: Tensor) -> None:
+    """Raise if ``feature`` is on the meta device."""
+    if feature.device.type == "meta":
+        raise ValueError("Expected 'feature' with data to build a lattice from (got meta)")
 
 
 def check_batch(name: str, x: Tensor, batch_name: str, batch: Any) -> None:
@@ -255,7 +263,8 @@ def check_taps(taps: Sequence[float]) -> tuple[float, ...]:
 def check_filter(weight: Tensor, taps: int, values: Tensor, groups: int, shared: bool) -> None:
     """Raise unless a filter bank of ``taps`` taps fits the values."""
     channels = values.shape[1]
-    check_integer(None, "groups", groups)
+    if groups != 1:
+        check_integer(None, "groups", groups)
     if channels % groups:
         raise ValueError(f"Expected 'groups' to divide the {channels} channels (got {groups})")
     if not isinstance(weight, Tensor) or not weight.is_floating_point():

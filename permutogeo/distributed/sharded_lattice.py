@@ -109,7 +109,7 @@ class ShardedLattice(Lattice):
             both,
             feature=src,
             batch=batch_src,
-            incidence=parts[0],
+            located=parts[0],
             others=(dst, batch_dst),
             _cache={},
         )

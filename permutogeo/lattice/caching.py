@@ -56,11 +56,18 @@ class TensorCacheMixin(ABC):
         if not self.caches_constants:
             return make()
 
+        if name in self._cache:
+            return self._cache[name]
+
         def constant() -> Any:
-            with torch.no_grad():
+            with torch.no_grad():  # inside, since `cached` leaves inference mode
                 return make()
 
-        return self.cached(name, constant)
+        return self.cached(name, constant if self._differentiable() else make)
+
+    def _differentiable(self) -> bool:
+        """Whether a result could carry a gradient."""
+        return any(source.requires_grad for source in self._sources())
 
     @property
     def caches_constants(self) -> bool:
@@ -68,7 +75,9 @@ class TensorCacheMixin(ABC):
         if torch.compiler.is_compiling():
             return False
         if torch.is_grad_enabled():
-            for source in self._sources():
+            if "versions" not in self._cache:  # made by a compiled function
+                return not any(source.requires_grad for source in self._sources())
+            for source, _ in self._cache["versions"]:
                 if source.requires_grad:
                     return False
         return True

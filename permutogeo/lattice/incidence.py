@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -13,6 +13,9 @@ from permutogeo import ops
 from permutogeo.checks import check_matrix, fail
 from permutogeo.lattice.caching import cached
 from permutogeo.lattice.precision import working_dtype
+
+if TYPE_CHECKING:
+    from permutogeo.lattice.lattice import Lattice
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,24 +210,24 @@ class Incidence:
         return used and (torch.compiler.is_compiling() or ops.sorting_pays(self.vertex))
 
 
-def check_incidence(owner: Any, at: Any, like: Incidence) -> Incidence:
-    """Raise unless ``at`` locates points on the lattice of ``like``."""
+def check_incidence(owner: Any, at: Any, lattice: Lattice) -> Incidence:
+    """Raise unless ``at`` locates points on ``lattice``."""
     if not isinstance(at, Incidence):
         fail(owner, f"Expected 'at' to be an Incidence (got {type(at).__name__})", TypeError)
     if torch.compiler.is_compiling():
         return at
-    if at.sharded != like.sharded:
-        kinds = [type(each).__name__ for each in (like, at)]
+    if at.sharded != lattice.sharded:
+        kinds = [type(each).__name__ for each in (lattice.incidence, at)]
         fail(owner, f"Expected 'at' to be a {kinds[0]} of the lattice (got {kinds[1]})")
-    if at.num_vertices != like.num_vertices:
+    if at.num_vertices != lattice.num_vertices:
         fail(
             owner,
-            f"Expected 'at' on the lattice of {like.num_vertices} vertices "
+            f"Expected 'at' on the lattice of {lattice.num_vertices} vertices "
             f"(got one on a lattice of {at.num_vertices})",
         )
-    if at.vertex.device != like.vertex.device:
+    if at.vertex.device != lattice.device:
         fail(
             owner,
-            f"Expected 'at' on {like.vertex.device} like the lattice (got {at.vertex.device})",
+            f"Expected 'at' on {lattice.device} like the lattice (got {at.vertex.device})",
         )
     return at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from permutogeo import ops
 from permutogeo.checks import (
     check_filter,
+    check_has_data,
     check_integer,
     check_matrix,
     check_points,
@@ -20,13 +22,14 @@ from permutogeo.checks import (
     join_batches,
 )
 from permutogeo.lattice.caching import TensorCacheMixin
+from permutogeo.lattice.coarsening import coarsened, locate_own
+from permutogeo.lattice.convolution import check_memory, convolve
 from permutogeo.lattice.incidence import Incidence, check_incidence
 from permutogeo.lattice.occupancy import occupancy_parts
 from permutogeo.lattice.precision import working_dtype
 from permutogeo.ops import boxes, stencils
 from permutogeo.ops.build import grid_extent
 from permutogeo.ops.stencils import tap_variance
-from permutogeo.runtime.memory import total_memory
 
 GAUSSIAN_TAPS = (0.5, 1.0, 0.5)
 
@@ -56,7 +59,8 @@ class Lattice(TensorCacheMixin):
 
     feature: Tensor
     batch: Tensor | None
-    incidence: Incidence
+    # Incidence of the points; located on first use if it is not given.
+    located: Incidence | None
     code: Tensor
     box: Tensor
     taps: tuple[float, ...] = GAUSSIAN_TAPS
@@ -81,8 +85,7 @@ class Lattice(TensorCacheMixin):
             - batch: :math:`(N)` int64
         """
         feature = check_points("feature", feature, "batch", batch)
-        if feature.device.type == "meta":
-            raise ValueError("Expected 'feature' with data to build a lattice from (got meta)")
+        check_has_data(feature)
         taps = check_taps(taps)
         weight, vertex, code, box = ops.build(feature, batch, tap_variance(taps))
         graphs = None if batch is None else (batch, boxes.graph(code, box))
@@ -133,11 +136,23 @@ class Lattice(TensorCacheMixin):
 
     @property
     def num_points(self) -> int:
-        return self.incidence.num_points
+        return self.feature.shape[0]
 
     @property
     def num_vertices(self) -> int:
-        return self.incidence.num_vertices
+        return self.code.shape[0]
+
+    @property
+    def incidence(self) -> Incidence:
+        """Incidence of the lattice's own points."""
+        if self.located is not None:
+            return self.located
+        return self.cached("points", lambda: locate_own(self))
+
+    @property
+    def sharded(self) -> bool:
+        """Whether the vertices are distributed over the ranks of a process group."""
+        return self.located is not None and self.located.sharded
 
     @property
     def device(self) -> torch.device:
@@ -187,7 +202,9 @@ class Lattice(TensorCacheMixin):
         check_same_space("feature", feature, self.feature)
         self._check_graphs(batch)
         variance = tap_variance(self.taps)
-        weight, vertex = ops.locate(feature, batch, self.code, self.box, self._slots(), variance)
+        weight, vertex = ops.locate(
+            feature, batch, self.code, self.box, self.hash_table(), variance
+        )
         return Incidence(vertex, weight, self.num_vertices)
 
     def neighbors(self, radius: int = 1, dilation: int = 1, stencil: str = "full") -> Tensor:
@@ -260,15 +277,8 @@ class Lattice(TensorCacheMixin):
         taps = neighbors.shape[1]
         check_filter(filter_weight, taps, values, groups, shared)
         opposite = self._opposite(radius, stencil)
-        dtype = torch.promote_types(values.dtype, filter_weight.dtype)
-        working = torch.float64 if dtype == torch.float64 else torch.float32
-        values, filter_weight = values.to(working), filter_weight.to(working)
-        if shared or (groups == values.shape[1] == filter_weight.shape[2]):
-            channelwise = filter_weight.reshape(taps, -1)
-            out = ops.convolve_channelwise(values, channelwise, neighbors, opposite)
-        else:
-            out = ops.convolve(values, filter_weight, neighbors, opposite, groups)
-        return out.to(dtype)
+        edges = partial(self.cached, ("edges", radius, dilation, stencil))
+        return convolve(values, filter_weight, neighbors, opposite, groups, shared, edges)
 
     def coarsen(self) -> tuple[Lattice, Incidence]:
         """Return the lattice of half the resolution, that of ``feature / 2``.
@@ -322,7 +332,7 @@ class Lattice(TensorCacheMixin):
             return None if tensor is None else tensor.to(device)
 
         others = self.others and (move(self.others[0]), move(self.others[1]))
-        points = move(self.feature), move(self.batch), move(self.incidence)
+        points = move(self.feature), move(self.batch), move(self.located)
         return Lattice(*points, move(self.code), move(self.box), self.taps, others)
 
     def __repr__(self) -> str:
@@ -338,7 +348,7 @@ class Lattice(TensorCacheMixin):
 
     def incidence_at(self, at: Incidence | None) -> Incidence:
         """Return ``at`` after checking it, or the incidence of the lattice's own points."""
-        return self.incidence if at is None else check_incidence(None, at, self.incidence)
+        return self.incidence if at is None else check_incidence(None, at, self)
 
     def around_points(self) -> Lattice:
         """Return the lattice of the vertices around the points of this process, all of them."""
@@ -346,7 +356,7 @@ class Lattice(TensorCacheMixin):
 
     def mass(self, dtype: torch.dtype) -> Tensor:
         """Return the splat of ones at the points, ``[M, 1]``; cached as :meth:`coarsen` is."""
-        make = lambda: self.splat(self.weight.new_ones(self.num_points, 1, dtype=dtype))  # noqa: E731
+        make = lambda: self.splat(self.feature.new_ones(self.num_points, 1, dtype=dtype))  # noqa: E731
         return self.cached_constant(("mass", dtype), make)
 
     @property
@@ -359,21 +369,19 @@ class Lattice(TensorCacheMixin):
         key = (self.dim, radius, stencil)
         return self.cached(("opposite", *key), lambda: ops.opposite(self.code, *key))
 
-    def _slots(self) -> Tensor:
-        """Hash table of the vertices."""
+    def hash_table(self) -> Tensor:
+        """Hash table of the vertices, for ``ops.locate``."""
         return self.cached("slots", lambda: ops.hash_codes(self.code))
 
     def _coarsened(self) -> tuple[Lattice, Incidence]:
-        if self.others is None:
-            coarse = Lattice.build(self.feature / 2, self.batch, self.taps)
-        else:
-            feature, batch = self.others
-            coarse, _ = Lattice.build_bipartite(
-                self.feature / 2, feature / 2, self.batch, batch, self.taps
-            )
-        vertex = ops.midpoints(self.code, self.box, coarse.code, coarse.box)
-        weight = self.weight.new_full(vertex.shape, 0.5)
-        return coarse, Incidence(vertex, weight, coarse.num_vertices)
+        check_has_data(self.feature)
+        return coarsened(self)
+
+    def _differentiable(self) -> bool:
+        # Weights keep their graph when the features stop to require a gradient.
+        points = self._cache.get("points", self.located)
+        weighted = points is not None and points.weight.requires_grad
+        return weighted or super()._differentiable()
 
     def _sources(self) -> list[Tensor]:
         sources = [self.feature, self.batch, *(self.others or ())]
@@ -389,12 +397,4 @@ class Lattice(TensorCacheMixin):
                 raise ValueError(f"Expected 'batch' on a lattice of {graphs} graphs (got None)")
 
     def _check_memory(self, taps: int, radius: int) -> None:
-        if torch.compiler.is_compiling():
-            return
-        needed, available = 4 * taps * self.num_vertices, total_memory(self.device)
-        if needed > available:
-            raise ValueError(
-                f"A stencil of radius {radius} has {taps} taps in {self.dim} dimensions: the "
-                f"neighbors of {self.num_vertices} vertices would take {needed / 2**30:.0f} GiB of "
-                f"{available / 2**30:.0f}; use stencil='axis' or a smaller radius"
-            )
+        check_memory(self, taps, radius)

@@ -119,7 +119,7 @@ def _check_given(feature: Any, batch: Any, lattice: Any) -> LatticeAndOutput:
         raise TypeError(f"Expected 'lattice' to be a Lattice (got {type(lattice).__name__})")
     lattice.check_unchanged()
     if bipartite:
-        check_incidence(None, at, lattice.incidence)
+        check_incidence(None, at, lattice)
     elif isinstance(feature, tuple | list):
         raise ValueError(
             "Expected 'lattice' to be a pair (lattice, at) like 'feature', as "

@@ -134,7 +134,7 @@ class PointModel(Pretrained):
         if getattr(self, "task", "point") == "graph":
             if at is not None:
                 fail(self, "Expected no output points with task='graph' (got a pair)")
-            if found.incidence.sharded:
+            if found.sharded:
                 fail(self, "Expected task='point' on a sharded lattice (got 'graph')")
         return found, at
 

@@ -122,7 +122,7 @@ class LatticeAttention(LatticeLayer):
         check_lattice(self, "lattice", lattice)
         self._check("values", values, lattice, lattice.num_vertices, "vertices of 'lattice'")
         if at is not None:
-            check_incidence(self, at, lattice.incidence)
+            check_incidence(self, at, lattice)
             if query is None:
                 fail(self, "Expected 'query' with the points 'at' (got None)")
         points = None if query is None else lattice.incidence_at(at)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from permutogeo.checks import check_matrix, check_parameters
 from permutogeo.lattice import Lattice
-from permutogeo.lattice.points import check_lattice
-from permutogeo.lattice.precision import working_dtype
 from permutogeo.nn.filter_bank import ConvolutionLayer
 
 
@@ -84,23 +81,10 @@ class LatticeConv(ConvolutionLayer):
             values: Values at the vertices of ``lattice``.
             lattice: The lattice.
         """
-        check_lattice(self, "lattice", lattice)
-        check_matrix(
-            self,
-            "values",
-            values,
-            device=lattice.device,
-            rows=lattice.num_vertices,
-            channels=self.in_channels,
-            of="vertices of 'lattice'",
-        )
-        self.initialize_parameters(values)
-        check_parameters(self, values)
-        working = working_dtype(values)
-        out = self.convolve(lattice, values.to(working), explained=True)
+        out = self.convolve(lattice, self.receive(values, lattice), explained=True)
         if self.bias is not None:
             out = out + self.bias
-        return out.to(values.dtype)
+        return out if out.dtype == values.dtype else out.to(values.dtype)
 
     def __repr__(self) -> str:
         return self._format_repr(**self._options())

@@ -10,12 +10,11 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch_geometric.nn import inits
 
-from permutogeo.checks import check_matrix, check_parameters, fail
+from permutogeo.checks import fail
 from permutogeo.distributed.ranks import Ranks, sum_over_ranks
 from permutogeo.lattice import Lattice
-from permutogeo.lattice.points import check_lattice
-from permutogeo.lattice.precision import working_dtype
 from permutogeo.nn.layer import LazyLayer
+from permutogeo.ops import batch_norm, normalize, statistics
 
 
 class LatticeNorm(LazyLayer):
@@ -124,36 +123,35 @@ class LatticeNorm(LazyLayer):
             values: Values at the vertices of ``lattice``.
             lattice: The lattice, whose points give the mass of each vertex.
         """
-        check_lattice(self, "lattice", lattice)
-        check_matrix(
-            self,
-            "values",
-            values,
-            device=lattice.device,
-            rows=lattice.num_vertices,
-            channels=self.in_channels,
-            of="vertices of 'lattice'",
-        )
-        self.initialize_parameters(values)
-        check_parameters(self, values, "'values'")
-        wide = values.to(working_dtype(values))
+        wide = self.receive(values, lattice)
         if self.training or self.running_mean is None or self.running_var is None:
-            mean, var, count = self._statistics(wide, lattice)
+            out, mean, var, count = self._normalize(wide, lattice)
             if self.training and self.track_running_stats:
-                self._track(mean.detach(), var.detach(), count.detach())
+                self._track(mean.detach(), var.detach(), count)
         else:
             mean, var = self.running_mean, self.running_var
-        out = (wide - mean) * (var + self.eps).rsqrt()
-        weight, bias = self.weight, self.bias
-        if weight is not None and bias is not None:
-            out = out * weight + bias
-        return out.to(values.dtype)
+            out = normalize(wide, mean, var, self.weight, self.bias, self.eps)
+        return out if out.dtype == values.dtype else out.to(values.dtype)
 
-    def _statistics(self, values: Tensor, lattice: Lattice) -> tuple[Tensor, Tensor, Tensor]:
-        """Return mean and variance ``[C]`` and the number of points of the batch."""
-
+    def _normalize(self, values: Tensor, lattice: Lattice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the normalized values, mean and variance ``[C]`` and the number of points of the
+        batch."""
         mass = lattice.mass(values.dtype)
         count = lattice.cached_constant(("total mass", values.dtype), lambda: mass.sum(0)[0])
+        weight, bias, shared = self.weight, self.bias, self._is_shared(lattice)
+        if self.fused and not shared and weight is not None and bias is not None:
+            return *batch_norm(values, mass, count, weight, bias, self.eps), count
+        if self.fused and not shared:
+            mean, var = statistics(values, mass, count)
+        else:
+            mean, var, count = self._statistics(values, lattice, mass, count)
+        return normalize(values, mean, var, weight, bias, self.eps), mean, var, count
+
+    def _statistics(
+        self, values: Tensor, lattice: Lattice, mass: Tensor, count: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return mean and variance ``[C]`` and the number of points of the batch, over all ranks or
+        by message passing."""
         total, shared = self._sum(values, mass), self._is_shared(lattice)
         if shared:
             sums = self._total(torch.cat([count.view(1), total]), lattice)
@@ -176,7 +174,7 @@ class LatticeNorm(LazyLayer):
 
     def _is_shared(self, lattice: Lattice) -> bool:
         """Return whether the statistics run over several ranks."""
-        return lattice.incidence.sharded or (self.training and _several_ranks(self.process_group))
+        return lattice.sharded or (self.training and _several_ranks(self.process_group))
 
     def _total(self, sums: Tensor, lattice: Lattice) -> Tensor:
         if self.training and _several_ranks(self.process_group):
@@ -190,9 +188,11 @@ class LatticeNorm(LazyLayer):
         batches.add_(1)
         share = 1.0 / batches if self.momentum is None else self.momentum
         share = torch.where(count > 0, share, 0.0).to(running_mean.dtype)
-        unbiased = var * count / (count - 1).clamp(min=1.0)
-        running_mean.lerp_(mean.to(running_mean.dtype), share)
-        running_var.lerp_(unbiased.to(running_var.dtype), share.to(running_var.dtype))
+        unbiased = var * (count / (count - 1).clamp(min=1.0)).detach()
+        if running_mean.dtype != mean.dtype:
+            mean, unbiased = mean.to(running_mean.dtype), unbiased.to(running_mean.dtype)
+        running_mean.lerp_(mean, share)
+        running_var.lerp_(unbiased, share)
 
     def __repr__(self) -> str:
         return (

@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from permutogeo.checks import check_choice, check_integer, check_matrix, check_parameters
+from permutogeo.checks import check_choice, check_integer
 from permutogeo.lattice import Incidence, Lattice
-from permutogeo.lattice.points import check_lattice
-from permutogeo.lattice.precision import working_dtype
 from permutogeo.nn.filter_bank import FilterBankLayer
 from permutogeo.nn.stride import StrideEdges, resolve_coarse, strided_convolve
 from permutogeo.ops import segment_max
@@ -78,21 +76,8 @@ class LatticePool(FilterBankLayer):
         Returns:
             The values at the coarse vertices, ``coarse`` and ``at``.
         """
-        check_lattice(self, "lattice", lattice)
-        check_matrix(
-            self,
-            "values",
-            values,
-            device=lattice.device,
-            rows=lattice.num_vertices,
-            channels=self.in_channels,
-            of="vertices of 'lattice'",
-        )
-        self.initialize_parameters(values)
-        check_parameters(self, values, "'values'")
+        wide = self.receive(values, lattice)
         coarse, at = resolve_coarse(self, lattice, coarse, at)
-        working = working_dtype(values)
-        wide = values.to(working)
         if self.mode == "learned":
             edges = StrideEdges.between(lattice, coarse, at)
             out = strided_convolve(self, at.pull(wide), edges)
@@ -105,7 +90,7 @@ class LatticePool(FilterBankLayer):
                 out = out / torch.where(mass > 0, mass, 1.0)
         if self.bias is not None:
             out = out + self.bias
-        return out.to(values.dtype), coarse, at
+        return out if out.dtype == values.dtype else out.to(values.dtype), coarse, at
 
     def _max_pool(self, values: Tensor, stride: StrideEdges) -> Tensor:
         if not self.fused:

@@ -79,7 +79,7 @@ class LatticeSlice(LatticeLayer):
         """
         check_lattice(self, "lattice", lattice)
         if at is not None:
-            check_incidence(self, at, lattice.incidence)
+            check_incidence(self, at, lattice)
         check_matrix(
             self,
             "values",

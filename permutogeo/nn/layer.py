@@ -12,8 +12,10 @@ from torch.nn.parameter import is_lazy
 from torch_geometric.nn import MessagePassing
 from torch_geometric.typing import OptTensor
 
-from permutogeo.checks import check_integer, fail
+from permutogeo.checks import check_integer, check_matrix, check_parameters, fail
 from permutogeo.lattice import Incidence, Lattice
+from permutogeo.lattice.points import check_lattice
+from permutogeo.lattice.precision import widened
 from permutogeo.ops import stencils
 
 
@@ -189,6 +191,27 @@ class LazyLayer(LatticeLayer, ABC):
     @abstractmethod
     def _reset_sized(self) -> None:
         """Reset the tensors that depend on the input channels."""
+
+    def receive(self, values: Tensor, lattice: Lattice) -> Tensor:
+        """Check the arguments of a call and return the values in the type of sums.
+
+        Args:
+            values: Values at the vertices of ``lattice``.
+            lattice: The lattice.
+        """
+        check_lattice(self, "lattice", lattice)
+        check_matrix(
+            self,
+            "values",
+            values,
+            device=lattice.code.device,
+            rows=lattice.code.shape[0],
+            channels=self.in_channels,
+            of="vertices of 'lattice'",
+        )
+        self.initialize_parameters(values)
+        check_parameters(self, values, "'values'")
+        return widened(values)
 
     def initialize_parameters(self, x: Tensor) -> None:
         """In the first call, create the tensors that depend on the input channels."""

@@ -147,7 +147,7 @@ def resolve_coarse(
         missing = "coarse" if coarse is None else "at"
         fail(layer, f"Expected both 'coarse' and 'at', or neither (no '{missing}')")
     check_lattice(layer, "coarse", coarse)
-    check_incidence(layer, at, coarse.incidence)
+    check_incidence(layer, at, coarse)
     if not torch.compiler.is_compiling() and not lattice.has_coarsened(coarse, at):
         _check_coarse(layer, lattice, coarse, at)
     return coarse, at

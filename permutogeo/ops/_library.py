@@ -54,7 +54,7 @@ def define(
     name = schema.partition("(")[0]
     qualified = f"permutogeo::{name}"
     _library.define(schema)
-    registered, hide = _hide_from_dynamo(impl)
+    registered, hide, hidden = _hide_from_dynamo(impl)
     _library.impl(name, registered, "CompositeExplicitAutograd")
     torch.library.register_fake(qualified, fake, lib=_library)
     if backward is not None:
@@ -67,21 +67,21 @@ def define(
         assert save is not None
         transformed = _transformable(name, op, save, backward, jvp or _multilinear(name, linear))
         eager = _eager(name, impl, save, backward)
-    call = _entry(name, op, impl, eager, transformed, hide)
+    call = _entry(name, op, impl, eager, transformed, hide, hidden)
     setattr(ops, name, call)
     return call
 
 
 def _hide_from_dynamo(
     impl: Callable[..., Any],
-) -> tuple[Callable[..., Any], Callable[[], None]]:
+) -> tuple[Callable[..., Any], Callable[[], None], list[Callable[..., Any]]]:
     """Keep ``torch.compile`` from tracing an implementation, which takes addresses of tensors.
 
     After a graph break, operators run while Dynamo traces every Python frame.
 
     Returns:
-        The implementation to register, and a function that hides it before a first call under
-        Dynamo would have to.
+        The implementation to register, a function that hides it before a first call under Dynamo
+        would have to, and a list that is empty until then.
     """
     hidden: list[Callable[..., Any]] = []
 
@@ -99,7 +99,7 @@ def _hide_from_dynamo(
             torch.compiler.disable(call, recursive=False)  # skips this frame from now on
             hidden.append(torch.compiler.disable(impl))
 
-    return call, hide
+    return call, hide, hidden
 
 
 def _multilinear(name: str, linear: Sequence[int]) -> Callable[..., Any]:
@@ -116,38 +116,55 @@ def _multilinear(name: str, linear: Sequence[int]) -> Callable[..., Any]:
     return jvp
 
 
+def is_plain(*args: Any) -> bool:
+    """Return whether arguments are ordinary tensors and values, outside of transforms, modes,
+    autocast, profiling and compilation, so that torch's dispatcher may be skipped."""
+    if (
+        torch.compiler.is_dynamo_compiling()
+        or _has_functorch()
+        or forward_ad._current_level >= 0
+        or _num_function_modes()
+        or _num_dispatch_modes()
+        or _dynamo_callback() is not None
+        or _has_profiler()
+        or _has_autocast()
+    ):
+        return False
+    for arg in args:
+        kind = type(arg)
+        if kind not in _PLAIN:
+            return False
+        # torch.func.vjp saves wrapped tensors, which are used when no transform is active.
+        if kind is torch.Tensor and arg.dtype.is_floating_point and _is_wrapped(arg):
+            return False
+    return True
+
+
 def _entry(
-    name: str, op: Any, impl: Any, eager: Any, transformed: Any, hide: Callable[[], None]
+    name: str,
+    op: Any,
+    impl: Any,
+    eager: Any,
+    transformed: Any,
+    hide: Callable[[], None],
+    hidden: list,
 ) -> Callable[..., Any]:
     """Return the function that calls an operator.
 
-    Plain tensors outside of transforms, modes and autocast skip torch's dispatcher, which costs as
-    much as a small kernel.
+    Plain tensors skip torch's dispatcher, which costs as much as a small kernel.
     """
 
     def call(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
+        if is_plain(*args):
+            if not hidden and "torch._dynamo" in sys.modules:
+                hide()
+            if eager is not None and torch.is_grad_enabled() and _any_requires_grad(*args):
+                return eager(*args)
+            return impl(*args)
+        if torch.compiler.is_compiling() or transformed is None:
             return op(*args)
-        if _has_functorch() or forward_ad._current_level >= 0:
-            return op(*args) if transformed is None else transformed(*args)
-        if (
-            _num_function_modes()
-            or _num_dispatch_modes()
-            or _dynamo_callback() is not None
-            or _has_profiler()
-            or _has_autocast()
-        ):
-            return op(*args)
-        for arg in args:
-            kind = type(arg)
-            # torch.func.vjp saves wrapped tensors, which are used when no transform is active.
-            if kind not in _PLAIN or (kind is torch.Tensor and _is_wrapped(arg)):
-                return op(*args)
-        if "torch._dynamo" in sys.modules:
-            hide()
-        if eager is not None and torch.is_grad_enabled() and _any_requires_grad(*args):
-            return eager(*args)
-        return impl(*args)
+        transforms = _has_functorch() or forward_ad._current_level >= 0
+        return transformed(*args) if transforms else op(*args)
 
     call.__name__ = call.__qualname__ = name
     return call

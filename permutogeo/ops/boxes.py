@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import torch
 
+from permutogeo.runtime import memory
+
 # Cells around the cloud: stencils that reach further need codes in a larger box.
 PADDING = 2
 _WORD = 2**62
@@ -42,6 +44,14 @@ def pad(box: torch.Tensor, more: int) -> torch.Tensor:
     """Return a box with ``more`` further cells of padding on every side."""
     low, extent = box[:-1, 0], box[:-1, 1]
     return make(low.tolist(), (low + extent - 1).tolist(), int(box[-1, 1]), more)
+
+
+def halve(box: torch.Tensor) -> torch.Tensor:
+    """Return a box of the coordinates ``floor(c / 2)`` and ``ceil(c / 2)`` of those in a box."""
+    *axes, (_, graphs, *_) = box.tolist()
+    low = [(first + PADDING) // 2 for first, *_ in axes]
+    high = [(first + extent - PADDING) // 2 for first, extent, *_ in axes]
+    return memory.upload(make(low, high, graphs), box.device)
 
 
 def encode(coordinate: torch.Tensor, box: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ computes the gradients in the values and in the filter from one gathering.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +25,9 @@ _CHUNK_BYTES = 4 * 2**20
 _CUDA_CHUNK_BYTES = 64 * 2**20
 # MKL computes products of fewer columns than this five times as fast when transposed.
 _FEW_COLUMNS = 12
+# On one thread, fewer gathered values are gathered and multiplied by torch alone, whose two calls
+# cost less than the preparation of chunks. The products are the same.
+_FEW_VALUES = 2**17
 # Partial sums of the filter's gradient, on any number of threads.
 _PARTIAL_SUMS = 16
 
@@ -36,18 +39,19 @@ class _Gather:
         self.values = with_zero_row(values)
         self.neighbors = neighbors
         self.groups = groups
-        taps, channels = neighbors.shape[1], values.shape[1]
-        self.row = taps * channels
+        self.count, taps = neighbors.shape
+        self.row = taps * values.shape[1]
         size = _CHUNK_BYTES if values.device.type == "cpu" else _CUDA_CHUNK_BYTES
-        row_bytes = max(1, self.row * values.element_size())
+        row_bytes = self.row * values.itemsize or 1
         workspace = memory.get_workspace()
-        self.chunk = max(1, min(size, workspace) // row_bytes)
-        self.workers = max(1, workspace // (self.chunk * row_bytes))
+        self.chunk = min(size, workspace) // row_bytes or 1
+        self.workers = workspace // (self.chunk * row_bytes) or 1
 
     def chunks(self) -> list[tuple[int, int]]:
         """Return ranges of vertices whose neighbors fit into one buffer."""
-        count = self.neighbors.shape[0]
-        return [(i, min(i + self.chunk, count)) for i in range(0, count, self.chunk)]
+        if self.count <= self.chunk:
+            return [(0, self.count)]
+        return [(i, min(i + self.chunk, self.count)) for i in range(0, self.count, self.chunk)]
 
     def reader(self) -> Callable[[int, int], torch.Tensor]:
         """Return a function that gathers a range of vertices into a buffer of its own.
@@ -55,13 +59,12 @@ class _Gather:
         It returns ``[groups, last - first, K C / groups]``, valid until the next call.
         """
         taps, channels = self.neighbors.shape[1], self.values.shape[1]
-        rows = min(self.chunk, self.neighbors.shape[0])
-        buffer = self.values.new_empty(rows * taps, channels)
+        buffer = self.values.new_empty(min(self.chunk, self.count) * taps, channels)
         fill = self._prepare(buffer)
 
         def read(first: int, last: int) -> torch.Tensor:
             fill(first, last - first)
-            part = buffer[: (last - first) * taps]
+            part = buffer if last - first == self.count else buffer[: (last - first) * taps]
             if self.groups == 1:
                 return part.view(1, last - first, self.row)
             by_group = part.view(last - first, taps, self.groups, -1).permute(2, 0, 1, 3)
@@ -83,21 +86,60 @@ class _Gather:
             inner=(self.neighbors.shape[1], *rows.blocks) if rows.lanes else (),
         )
 
-    def run(self, work: Callable[[Iterator], None], items: list) -> None:
+    def run(self, work: Callable[[Iterable], None], items: Sequence) -> None:
         """Distribute ``items`` over as many workers as the workspace allows."""
-        pending = iter(items)
         if self.values.device.type != "cpu":  # streams belong to the calling thread
             with torch.no_grad():
-                work(pending)
+                work(items)
             return
         if threads.count() == 1:
-            work(pending)  # grad mode is off already: operators are called without a graph
+            work(items)  # grad mode is off already: operators are called without a graph
             return
+        pending = iter(items)
         workers = min(threads.count(), self.workers, len(items))
         threads.run_without_grad([lambda: work(pending)] * workers)
 
 
+def _is_small(values: torch.Tensor, neighbors: torch.Tensor, groups: int) -> bool:
+    count, taps = neighbors.shape
+    few = 0 < count * taps * values.shape[1] <= min(_FEW_VALUES, memory.get_workspace() // 8)
+    return few and groups == 1 and values.device.type == "cpu" and threads.count() == 1
+
+
+def _gather_all(values: torch.Tensor, neighbors: torch.Tensor, extra: int) -> torch.Tensor:
+    """Return the neighbors' values of all vertices ``[M, K (C + extra)]``."""
+    padded = torch.constant_pad_nd(values, (0, extra, 1, 0))
+    rows = padded.index_select(0, (neighbors + 1).reshape(-1))
+    return rows.view(neighbors.shape[0], -1)
+
+
+def _convolve_small(values, filter, neighbors):
+    extra = _padding(values, 1)
+    rows = _gather_all(values, neighbors, extra)
+    if extra:
+        filter = pad(filter, (0, 0, 0, extra))
+    return _product(rows, _matrix(filter, 1)[0])
+
+
+def _convolve_small_backward(values, filter, grad, neighbors, opposite):
+    outputs, extra = grad.shape[1], _padding(grad, 1)
+    rows = _gather_all(grad, neighbors, extra)
+    if extra:
+        filter = pad(filter, (0, extra))
+    grad_values = _product(rows, _matrix(_transposed(filter, opposite, 1), 1)[0])
+    sums = torch.mm(values.t(), rows).unsqueeze(0)
+    return grad_values, _filter_gradient(sums, neighbors, opposite, 1, outputs)
+
+
+def _product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
+    if matrix.shape[1] < _FEW_COLUMNS:
+        return torch.mm(matrix.t(), rows.t()).t().contiguous()
+    return torch.mm(rows, matrix)
+
+
 def _convolve(values, filter, neighbors, opposite, groups):
+    if filter.shape[2] and _is_small(values, neighbors, groups):
+        return _convolve_small(values.detach(), filter.detach(), neighbors)
     out = memory.empty(
         neighbors.shape[0], filter.shape[2], dtype=values.dtype, device=values.device
     )
@@ -109,7 +151,7 @@ def _convolve(values, filter, neighbors, opposite, groups):
     gather = _Gather(values, neighbors, groups)
     matrix = _matrix(filter.detach(), groups)
 
-    def work(chunks: Iterator[tuple[int, int]]) -> None:
+    def work(chunks: Iterable[tuple[int, int]]) -> None:
         read = gather.reader()
         for first, last in chunks:
             _multiply(read(first, last), matrix, out[first:last])
@@ -120,6 +162,10 @@ def _convolve(values, filter, neighbors, opposite, groups):
 
 def _convolve_backward(values, filter, grad, neighbors, opposite, groups):
     """Return the gradients in the values and in the filter, from the neighbors of ``grad``."""
+    if values.shape[1] and _is_small(grad, neighbors, groups):
+        return _convolve_small_backward(
+            values.detach(), filter.detach(), grad.detach(), neighbors, opposite
+        )
     grad_values = memory.empty(*values.shape, dtype=values.dtype, device=values.device)
     if values.numel() == 0 or grad.numel() == 0:
         return grad_values.zero_(), torch.zeros_like(filter)
@@ -163,7 +209,7 @@ def _sum_outer_products(values, grad, neighbors, groups, product=None):
     parts = min(_PARTIAL_SUMS, len(chunks))
     sums = values.new_zeros(parts, groups, channels // groups, gather.row // groups)
 
-    def work(mine: Iterator[int]) -> None:
+    def work(mine: Iterable[int]) -> None:
         read = gather.reader()
         for part in mine:
             for first, last in chunks[part::parts]:
@@ -176,7 +222,7 @@ def _sum_outer_products(values, grad, neighbors, groups, product=None):
                 else:
                     sums[part].baddbmm_(columns[:, :, first:last], rows)
 
-    gather.run(work, list(range(parts)))
+    gather.run(work, range(parts))
     return combine(sums)
 
 

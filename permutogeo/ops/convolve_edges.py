@@ -37,7 +37,30 @@ _PARTIAL_SUMS = 16
 _FEWEST_ROWS, _FEW_ROWS, _MOST_ROWS = 1024, 4096, 8192
 
 
+# Fewest rows of a neighbor table whose present neighbors alone are convolved, and the largest share
+# of them by the smaller number of channels: gathers and sums outweigh narrow products.
+_FEWEST_TARGETS = 4096
+_MOST_PRESENT = ((48, 0.75), (24, 0.4))
+# Rows of a neighbor table that are looked at.
+_SAMPLE = 2048
+
 Chunk = tuple[int, int, int]  # tap, first and last edge
+
+
+def edges_pay(neighbors: torch.Tensor, inputs: int, outputs: int) -> bool:
+    """Return whether convolving present neighbors alone is faster than gathering all of them.
+
+    Args:
+        neighbors: Neighbor table ``[M, K]``, ``-1`` where absent.
+        inputs: Input channels.
+        outputs: Output channels.
+    """
+    count, width = neighbors.shape[0], min(inputs, outputs)
+    if count < _FEWEST_TARGETS or width < _MOST_PRESENT[-1][0] or neighbors.device.type != "cpu":
+        return False
+    most = next(share for least, share in _MOST_PRESENT if width >= least)
+    sample = neighbors[:: -(-count // _SAMPLE)]
+    return int(torch.count_nonzero(sample >= 0)) < most * sample.numel()
 
 
 class _Chunks:

@@ -16,6 +16,9 @@ from permutogeo.runtime import bridge, memory
 # fewer.
 _FEWEST_BLOCKS = 96
 
+# Values that one call copies sooner than several.
+_FEW_VALUES = 2**15
+
 # One offset of each opposite pair [H, d, 1], the columns of the pair [H, 2] int32, and the largest
 # coordinate of an offset.
 _HalfStencil = tuple[torch.Tensor, torch.Tensor, int]
@@ -45,6 +48,8 @@ def with_zero_row(values: torch.Tensor) -> torch.Tensor:
     """Return a copy ``[M + 1, C]`` that ends in a row of zeros, read by the index of absent
     neighbors."""
     count, channels = values.shape
+    if count * channels <= _FEW_VALUES and values.device.type == "cpu":
+        return torch.constant_pad_nd(values.detach(), (0, 0, 0, 1))
     padded = memory.empty(count + 1, channels, dtype=values.dtype, device=values.device)
     memory.copy(padded[:count], values)
     padded[count] = 0

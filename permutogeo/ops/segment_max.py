@@ -1,8 +1,9 @@
 """Maximum over the rows at each vertex.
 
-Points that attain the maximum of a vertex share its gradient in equal parts, as in torch's
-``scatter_reduce``. ``attaining`` sums over these points and ``spread`` is its transpose; the
-derivative of each is the other, since the points that attain a maximum are piecewise constant.
+Points that attain the maximum of a vertex share its gradient in equal parts (``share``). As in
+torch's ``scatter_reduce`` into zeros, a maximum of zero counts the zero that it replaces.
+``attaining`` sums over these points and ``spread`` is its transpose; the derivative of each is the
+other, since the points that attain a maximum are piecewise constant.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ def _attaining(term, x, most, vertex, order, begin):
     return _launch("attaining", most.shape[0], by_vertex, term, x, most, corners=corners)
 
 
+def _share(grad, x, most, vertex, order, begin):
+    if grad.device.type != "cpu":
+        ties = ops.attaining(torch.ones_like(x), x, most, vertex, order, begin)
+        return grad / (ties + (most == 0).to(ties.dtype))
+    by_vertex = [bridge.array(begin, 1), bridge.array(order, 1)]
+    corners = vertex.shape[1]
+    return _launch("share", most.shape[0], by_vertex, grad, x, most, corners=corners)
+
+
 def _spread(part, x, most, vertex, order, begin):
     vertex = vertex.contiguous()
     described = [bridge.array(vertex, 2)]
     return _launch("spread", x.shape[0], described, part, x, most, corners=vertex.shape[1])
-
-
-def _count_ties(x, most, *by_vertex):
-    """Return how many rows attain each maximum.
-
-    As in torch's ``scatter_reduce`` into zeros, a maximum of zero counts the zero that it replaces.
-    """
-    ties = ops.attaining(torch.ones_like(x), x, most, *by_vertex)
-    return ties + (most == 0).to(ties.dtype)
 
 
 def _save_maximum(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
@@ -64,7 +65,7 @@ def _save_maximum(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
 def _backward_maximum(ctx: Any, grad: torch.Tensor) -> tuple:
     x, most, *by_vertex = ctx.saved_tensors
     x, most = x.detach(), most.detach()
-    part = grad / _count_ties(x, most, *by_vertex)
+    part = ops.share(grad, x, most, *by_vertex)
     return ops.spread(part, x, most, *by_vertex), None, None, None
 
 
@@ -73,7 +74,7 @@ def _jvp_maximum(inputs: tuple, tangents: tuple) -> torch.Tensor:
     x = x.detach()
     most = ops.segment_max(x, *by_vertex)
     total = ops.attaining(tangents[0], x, most, *by_vertex)
-    return total / _count_ties(x, most, *by_vertex)
+    return ops.share(total, x, most, *by_vertex)
 
 
 def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
@@ -106,5 +107,15 @@ spread = define(
     lambda part, x, most, vertex, order, begin: torch.empty_like(x),
     save=_save,
     backward=lambda ctx, grad: (ops.attaining(grad, *ctx.saved_tensors), *[None] * 5),
+    linear=[0],
+)
+
+share = define(
+    "share(Tensor grad, Tensor x, Tensor most, Tensor vertex, Tensor order, Tensor begin)"
+    " -> Tensor",
+    _share,
+    lambda grad, x, most, vertex, order, begin: torch.empty_like(most),
+    save=_save,
+    backward=lambda ctx, grad: (ops.share(grad, *ctx.saved_tensors), *[None] * 5),
     linear=[0],
 )

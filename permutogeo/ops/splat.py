@@ -19,7 +19,7 @@ _LONG = 32
 
 
 def _splat(x, weight, vertex, num_vertices, order, begin, runs):
-    x, weight, vertex = x.detach().contiguous(), weight.detach().contiguous(), vertex.contiguous()
+    x, weight, vertex = x.contiguous(), weight.contiguous(), vertex.contiguous()
     if order is None:
         order, begin, runs = splat_plan(vertex, num_vertices, None, None, False)
     if runs.shape[0]:
@@ -53,6 +53,8 @@ def _scatter(x, weight, vertex, num_vertices, runs):
         device=device,
         grain=1,
     )
+    if copies == 1 and uniform:
+        return values
     if uniform:
         return combine(values.view(copies, num_vertices, channels))
     return _combine_graphs(values, num_vertices, copy, begin, end)

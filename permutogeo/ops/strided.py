@@ -13,7 +13,7 @@ from torch import Tensor
 
 from permutogeo.ops import boxes
 from permutogeo.ops._library import define, ops
-from permutogeo.ops.table import find, hash_codes, sort_unique
+from permutogeo.ops.table import look_up, unique_codes
 from permutogeo.runtime import memory
 
 
@@ -72,8 +72,8 @@ def _strided_pairs(coordinate, size, stride, padding, dilation, transposed, shap
     for source, code in _candidates(coordinate, kernel, shape, box):
         sources.append(source)
         codes.append(code)
-    code = _unique(codes)
-    target = find(torch.cat(codes), code, hash_codes(code)).long()
+    code = unique_codes(codes)
+    target = look_up(torch.cat(codes), code).long()
     source = torch.cat(sources)
     tap = torch.arange(taps, device="cpu").repeat_interleave(torch.tensor(list(map(len, codes))))
     tap = memory.upload(tap, device)
@@ -103,14 +103,6 @@ def _candidates(
         for part, _ in taps:
             code = code + part[source]
         yield source, code
-
-
-def _unique(codes: list[Tensor]) -> Tensor:
-    """Return the distinct codes ``[n, words]``, ascending."""
-    if codes[0].device.type == "cpu":
-        return sort_unique(codes)
-    joined = torch.cat(codes)
-    return joined.unique(dim=0) if joined.shape[1] > 1 else joined[:, 0].unique()[:, None]
 
 
 def _fake_pairs(coordinate, size, stride, padding, dilation, transposed, shape, graphs):

@@ -70,6 +70,20 @@ def sort_unique(lists: list[torch.Tensor]) -> torch.Tensor:
     return torch.from_numpy(codes)
 
 
+def unique_codes(lists: list[torch.Tensor]) -> torch.Tensor:
+    """Return the distinct codes of several lists ``[n, words]``, ascending, on any device."""
+    if lists[0].device.type == "cpu":
+        return sort_unique(lists)
+    joined = torch.cat(lists)
+    return joined.unique(dim=0) if joined.shape[1] > 1 else joined[:, 0].unique()[:, None]
+
+
+def look_up(wanted: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
+    """Return the position of each code ``[n, words]`` in a list of distinct codes, ``[n]`` int32;
+    ``-1`` where absent."""
+    return _find(wanted, code, _hash_codes(code))
+
+
 def sort_codes(code: torch.Tensor) -> torch.Tensor:
     """Return the permutation that sorts codes ``[n, words]``, the first word most significant."""
     if code.device.type == "cpu" and code.shape[1] == 1:
@@ -98,22 +112,22 @@ def _hash_codes(code: torch.Tensor) -> torch.Tensor:
     code = code.contiguous()
     if code.device.type != "cpu":
         return claim(code)[0]
-    slots = torch.full((hash_capacity(len(code)),), -1, dtype=torch.int32)
+    slots = torch.full((hash_capacity(code.shape[0]),), -1, dtype=torch.int32)
     tools = bridge.load_kernels(kernels.make, code.shape[1], device=code.device)
-    described = (bridge.array(code, 1), shift(len(slots)), bridge.array(slots, 1))
+    described = (bridge.array(code, 1), shift(slots.shape[0]), bridge.array(slots, 1))
     bridge.launch(tools.insert, 1, *described, device=code.device)
     return slots
 
 
 def _find(wanted: torch.Tensor, code: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
-    out = torch.empty(len(wanted), dtype=torch.int32, device=code.device)
+    out = torch.empty(wanted.shape[0], dtype=torch.int32, device=code.device)
     wanted, code = wanted.contiguous(), code.contiguous()
     tools = bridge.load_kernels(kernels.make, code.shape[1], device=code.device)
     bridge.launch(
         tools.find,
-        len(wanted),
+        wanted.shape[0],
         *(bridge.array(wanted, 1), bridge.array(code, 1)),
-        shift(len(slots)),
+        shift(slots.shape[0]),
         *(bridge.array(slots, 1), bridge.array(out, 1)),
         device=code.device,
     )

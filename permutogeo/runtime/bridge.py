@@ -32,9 +32,9 @@ DTYPES = {torch.float32: wp.float32, torch.float64: wp.float64}
 _LIMIT = 2**31 - 1
 # Memory layout of a descriptor: data, gradient, shape, strides, ndim, flags.
 _LAYOUT = struct.Struct("=2Q4i4i2H4x")
-_pack, _describe = _LAYOUT.pack, Descriptor.from_buffer_copy
-_pack_rows = struct.Struct("=" + len(BLOCKS) * _LAYOUT.format[1:]).pack
-_describe_rows = (Descriptor * len(BLOCKS)).from_buffer_copy
+_write = _LAYOUT.pack_into
+_write_rows = struct.Struct("=" + len(BLOCKS) * _LAYOUT.format[1:]).pack_into
+_DescriptorOfRows = Descriptor * len(BLOCKS)
 
 # Compiled CPU functions are called without Warp's launcher, which checks a module's hash under a
 # lock at each launch, only by versions of Warp whose calling convention is known.
@@ -73,8 +73,10 @@ def load_kernels(factory: Callable[..., SimpleNamespace], *key: Any, device: tor
 
     Torch scalar types in ``key`` are replaced by Warp's.
     """
-    found = _loaded.get((factory, key, device))
-    return found if found is not None else _load(factory, key, device)
+    try:
+        return _loaded[factory, key, device]
+    except KeyError:
+        return _load(factory, key, device)
 
 
 def launch(
@@ -98,9 +100,12 @@ def launch(
         wp.launch(kernel, (size, *inner), inputs=[0, *args], stream=stream)
         return
 
-    call = _entries.get(kernel) or _entry(kernel)
-    parts = threads.split_range(size, grain) if size >= 2 * grain else ()
-    if len(parts) <= 1:
+    call = _entries[kernel] if kernel in _entries else _entry(kernel)
+    if size < 2 * grain:
+        call((size, *inner), 0, *args)
+        return
+    parts = threads.split_range(size, grain)
+    if len(parts) == 1:
         call((size, *inner), 0, *args)
         return
 
@@ -130,11 +135,14 @@ def array(tensor: torch.Tensor, ndim: int) -> ctypes.Structure:
     """Return the descriptor of a tensor with one or two indices; further axes are one element."""
     size, shape, stride = tensor.itemsize, tensor.shape, tensor.stride()
     pointer, first = tensor.data_ptr(), stride[0] * size
+    descriptor = Descriptor()
     try:
         if ndim == 1:
-            return _describe(_pack(pointer, 0, shape[0], 0, 0, 0, first, 0, 0, 0, 1, 0))
-        second = stride[1] * size
-        return _describe(_pack(pointer, 0, *shape[:2], 0, 0, first, second, 0, 0, 2, 0))
+            _write(descriptor, 0, pointer, 0, shape[0], 0, 0, 0, first, 0, 0, 0, 1, 0)
+        else:
+            second = stride[1] * size
+            _write(descriptor, 0, pointer, 0, *shape[:2], 0, 0, first, second, 0, 0, 2, 0)
+        return descriptor
     except struct.error:
         raise ValueError(
             f"Expected a tensor of at most {_LIMIT} rows of at most {_LIMIT} bytes "
@@ -156,7 +164,9 @@ def rows(tensor: torch.Tensor) -> list[ctypes.Structure]:
         channels -= blocks * block
         fields += (pointer, 0, count, blocks, 0, 0, width, step, 0, 0, 2, 0)
         pointer += blocks * step
-    return list(_describe_rows(_pack_rows(*fields)))
+    descriptors = _DescriptorOfRows()
+    _write_rows(descriptors, 0, *fields)
+    return list(descriptors)
 
 
 class Rows:

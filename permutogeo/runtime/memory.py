@@ -49,6 +49,11 @@ def exceeds_cache(tensor: Tensor) -> bool:
 
 def full(*shape: int, value: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """``torch.full`` on the threads of the pool."""
+    size = 1
+    for extent in shape:
+        size *= extent
+    if device.type != "cpu" or size <= _TORCH_GRAIN:
+        return torch.full(shape, value, dtype=dtype, device=device)
     tensor = empty(*shape, dtype=dtype, device=device)
     fill(tensor, value)
     return tensor

@@ -6,6 +6,7 @@ import warp as wp
 from permutogeo.kernels import (
     blur,
     build,
+    coarsen,
     convolve,
     convolve_channelwise,
     convolve_edges,
@@ -15,7 +16,6 @@ from permutogeo.kernels import (
     insert,
     mean_field,
     mean_field_points,
-    midpoints,
     neighbors,
     segment_max,
     slice,
@@ -64,7 +64,7 @@ PER_WORDS = {
     "table": table.make,
     "insert": lambda words: insert.make_tools(words, words == 1),
     "neighbors": neighbors.make,
-    "midpoints": midpoints.make,
+    "coarsen": coarsen.make,
 }
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 

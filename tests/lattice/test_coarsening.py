@@ -83,6 +83,20 @@ def test_coarsen_down_to_few_vertices(cloud):
     assert sizes == sorted(sizes, reverse=True) and sizes[-1] <= 15
 
 
+def test_mass_of_coarse_vertices(cloud):
+    """The mass of a lattice whose mass is known is restricted; the points are not located."""
+    feature, batch = cloud(graphs=2)
+    lattice = Lattice.build(feature, batch)
+    lattice.mass(DOUBLE)
+    for _ in range(3):
+        coarse, _ = lattice.coarsen()
+        found = coarse.mass(DOUBLE)
+        assert coarse.located is None and "points" not in coarse._cache
+        ones = torch.ones(len(feature), 1, dtype=DOUBLE)
+        torch.testing.assert_close(found, coarse.splat(ones), rtol=0, atol=1e-11)
+        lattice = coarse
+
+
 def test_coarsen_empty():
     coarse, at = Lattice.build(torch.empty(0, 2)).coarsen()
     assert coarse.num_vertices == at.num_points == 0

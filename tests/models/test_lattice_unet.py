@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from permutogeo.benchmarks.steps import calls_of
 from permutogeo.datasets import StreetScenes
 from permutogeo.models import LatticeUNet
 
@@ -52,3 +53,24 @@ def test_shipped_weights_label_streets():
     with torch.no_grad():
         label = LatticeUNet.from_pretrained("streets")(scene.x, scene.pos).argmax(1)
     assert (label == scene.y).float().mean() > 0.97
+
+
+def test_python_calls_of_a_training_step():
+    """Counted by cProfile, as in ``permutogeo bench steps``: small steps are bound by them."""
+    generator = torch.Generator().manual_seed(0)
+    feature = torch.nn.functional.normalize(torch.randn(64, 3, generator=generator)) * 2.8
+    x, model = torch.rand(64, 16, generator=generator), LatticeUNet(16, 16, 16, 3, depth=2)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+
+    def step():
+        optimizer.zero_grad()
+        model(x, feature).square().mean().backward()
+        optimizer.step()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        step()
+        assert calls_of(step) < 4100
+    finally:
+        torch.set_num_threads(before)

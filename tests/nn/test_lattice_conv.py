@@ -96,5 +96,5 @@ def test_errors(arguments, error, message):
 
 
 def test_errors_of_devices():
-    with pytest.raises(ValueError, match=r"^LatticeConv: Expected input on meta like .*got cpu"):
+    with pytest.raises(ValueError, match=r"^LatticeConv: Expected 'values' on meta like .*got cpu"):
         LatticeConv(4, 8, dim=3).to("meta")(VALUES, LATTICE)

@@ -63,6 +63,7 @@ def test_gradients(check):
     check.gradients(lambda x: ops.segment_max(x, *rest), x)
     most = ops.segment_max(x, *rest)
     check.gradients(lambda part: ops.spread(part, x, most, *rest), torch.randn_like(most))
+    check.gradients(lambda grad: ops.share(grad, x, most, *rest), torch.randn_like(most))
 
 
 def test_forward_mode():
@@ -81,6 +82,7 @@ def test_registered(check):
     check.registered(space.segment_max.default, (x.clone().requires_grad_(), *rest))
     check.registered(space.attaining.default, (x.clone().requires_grad_(), x, most, *rest))
     check.registered(space.spread.default, (most.clone().requires_grad_(), x, most, *rest))
+    check.registered(space.share.default, (most.clone().requires_grad_(), x, most, *rest))
     check.registered(space.vertex_order.default, (rest[0], 8))
 
 

@@ -267,7 +267,7 @@ class DenseCRF(Module):
 
     def _check_sharded(self, lattices: Sequence[Lattice | None]) -> bool:
         """Return whether the lattices are sharded over ranks; raise if only some of them are."""
-        sharded = [lattice is not None and lattice.incidence.sharded for lattice in lattices]
+        sharded = [lattice is not None and lattice.sharded for lattice in lattices]
         if any(sharded) and not all(sharded):
             fail(self, f"Expected 'lattices' to be all sharded, or none (got {list(lattices)})")
         if any(sharded) and self.backward == "implicit":

@@ -18,16 +18,16 @@ def dense(lattice, coarse):
 
 @pytest.mark.parametrize("scale", [3.0, 1e6])  # codes of one word, and of several from d = 4 on
 @pytest.mark.parametrize("dim", [1, 2, 3, 5, 8])
-def test_dictionary(dim, scale):
+def test_lattice_of_half_the_features(dim, scale):
     generator = torch.Generator().manual_seed(dim)
     feature = scale * torch.randn(50, dim, generator=generator, dtype=torch.float64)
     batch = torch.randint(0, 3, (50,), generator=generator)
     lattice, coarse = Lattice.build(feature, batch), Lattice.build(feature / 2, batch)
-    arguments = (lattice.code, lattice.box, coarse.code, coarse.box)
-    assert torch.equal(ops.midpoints(*arguments), dense(lattice, coarse))
-    few = Lattice.build(feature[:20] / 2, batch[:20])
-    found = ops.midpoints(lattice.code, lattice.box, few.code, few.box)
-    assert torch.equal(found, dense(lattice, few)) and (found == -1).any()
+    for _ in range(3):
+        code, box, vertex = ops.coarsen(lattice.code, lattice.box)
+        assert torch.equal(boxes.decode(code, box), coarse.coordinate)
+        assert torch.equal(vertex, dense(lattice, coarse)) and (vertex >= 0).all()
+        lattice, coarse = coarse, Lattice.build(coarse.feature / 2, batch)
 
 
 def test_words_differ():
@@ -44,14 +44,13 @@ def test_words_differ():
 
 def test_registered(check):
     lattice = Lattice.build(torch.rand(20, 3) * 5)
-    coarse, _ = lattice.coarsen()
-    arguments = (lattice.code, lattice.box, coarse.code, coarse.box)
-    check.registered(torch.ops.permutogeo.midpoints.default, arguments)
-    check.unchanged(ops.midpoints, *arguments)
-    check.layouts(ops.midpoints, *arguments)
+    arguments = (lattice.code, lattice.box)
+    check.registered(torch.ops.permutogeo.coarsen.default, arguments)
+    check.unchanged(ops.coarsen, *arguments)
+    check.layouts(ops.coarsen, *arguments)
 
 
 def test_empty():
     box = boxes.make([0] * 2, [0] * 2, 1)
-    code = torch.empty(0, 1, dtype=torch.int64)
-    assert ops.midpoints(code, box, code, box).shape == (0, 2)
+    code, _, vertex = ops.coarsen(torch.empty(0, 1, dtype=torch.int64), box)
+    assert code.shape == (0, 1) and vertex.shape == (0, 2)

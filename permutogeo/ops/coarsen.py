@@ -1,0 +1,62 @@
+"""The lattice of half the resolution, by arithmetic on the codes of a lattice."""
+
+from __future__ import annotations
+
+import torch
+
+from permutogeo.kernels import coarsen as kernels
+from permutogeo.ops import boxes
+from permutogeo.ops._library import define
+from permutogeo.ops.table import look_up, unique_codes
+from permutogeo.runtime import bridge, memory
+
+# Codes that a binary search finds sooner than a hash table is made.
+_FEW_CODES = 4096
+
+
+def _coarsen(
+    code: torch.Tensor, box: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the codes of the coarse vertices, their box, and the two coarse vertices whose
+    midpoint each fine vertex is, ``[M, 2]`` int32.
+
+    Both are equal where the fine vertex lies on a coarse one. The ends of the fine vertices are the
+    corners of the coarse simplices that contain the points: a fine simplex lies inside one of them,
+    and its corners touch all corners of that one.
+    """
+    device, count = code.device, code.shape[0]
+    coarse_box = boxes.halve(box)
+    words = coarse_box.shape[1] - 2
+    ends = memory.empty(2, count, words, dtype=torch.int64, device=device)
+    code, box = code.contiguous(), box.contiguous()
+    run = bridge.load_kernels(kernels.make, words, device=device)
+    bridge.launch(
+        run.halve,
+        count,
+        *(bridge.array(code, 2), bridge.array(box, 2)),
+        *(bridge.array(coarse_box, 2), bridge.array(ends, 2)),
+        device=device,
+    )
+    coarse = unique_codes(list(ends))
+    vertex = _positions(ends.view(-1, words), coarse)
+    return coarse, coarse_box, vertex.view(2, count).t().contiguous()
+
+
+def _positions(wanted: torch.Tensor, code: torch.Tensor) -> torch.Tensor:
+    """Return the position of each code in ascending codes, all of which are present."""
+    if code.shape[1] == 1 and wanted.shape[0] <= _FEW_CODES:
+        return torch.searchsorted(code[:, 0], wanted[:, 0], out_int32=True)
+    return look_up(wanted, code)
+
+
+def _fake(code, box):
+    context = torch.library.get_ctx()
+    vertices, words = context.new_dynamic_size(min=0), context.new_dynamic_size(min=1)
+    return (
+        code.new_empty(vertices, words),
+        box.new_empty(box.shape[0], words + 2),
+        code.new_empty(code.shape[0], 2, dtype=torch.int32),
+    )
+
+
+coarsen = define("coarsen(Tensor code, Tensor box) -> (Tensor, Tensor, Tensor)", _coarsen, _fake)
