@@ -11,7 +11,7 @@ import torch
 from permutogeo.checks import check_integer
 from permutogeo.lattice.lattice import Lattice
 from permutogeo.ops.blur import NARROW
-from permutogeo.ops.mean_field import Corners, FusedMeanField, blur_filter
+from permutogeo.ops.mean_field import Blur, BlurFilter, Corners, FusedMeanField
 
 
 def warmup(
@@ -88,14 +88,14 @@ def _exercise_crf(dims: list[int], labels: list[int]) -> None:
     single = [(dim,) for dim in dims]
     for chosen in (*single, *combinations(dims, 2)):
         lattices = [Lattice.build(torch.zeros(2, dim, device="cpu")) for dim in chosen]
+        blurs = [Blur.on(each.neighbors(stencil="axis"), each.dim, each.taps) for each in lattices]
         corners = [
-            Corners(each.vertex, each.weight, each.weight, each.num_vertices) for each in lattices
-        ]
-        blurs = [
-            blur_filter(each.neighbors(stencil="axis"), each.dim, each.taps, each.num_vertices, 1.0)
-            for each in lattices
+            Corners(each.vertex, each.weight, each.num_vertices, "symmetric", blur)
+            for each, blur in zip(lattices, blurs, strict=True)
         ]
         for count in labels:
-            fused = FusedMeanField(torch.zeros(2, count, device="cpu"), corners)
-            fused.step(blurs)
-            fused.marginals()
+            unary = torch.zeros(2, count, device="cpu")
+            for difference in {False, count == 2}:
+                fused = FusedMeanField(unary, corners, difference)
+                fused.step([BlurFilter(blur, 1.0) for blur in blurs if blur is not None])
+                fused.marginals()
