@@ -31,7 +31,7 @@ def _build(
     feature = feature.detach().contiguous()
     _check_size(feature)
     box = boxes.make(*grid_extent(feature, batch, tap_variance))
-    return *_build_in_box(feature, batch, box, tap_variance), box.to(feature.device)
+    return *_build_in_box(feature, batch, box, tap_variance), memory.upload(box, feature.device)
 
 
 def _build_in_box(
@@ -97,7 +97,7 @@ class PointArguments:
         real: type,
     ):
         dim, device = feature.shape[1], feature.device
-        self.feature, self.box, self.words = feature, box.to(device), box.shape[1] - 2
+        self.feature, self.box, self.words = feature, memory.upload(box, device), box.shape[1] - 2
         self._given, self._real = box, real
         self.stride = self.box[:, 2:].contiguous()
         self.step = self.box[:dim, 2:].flip(0).contiguous()

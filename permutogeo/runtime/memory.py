@@ -78,6 +78,14 @@ def copy(target: Tensor, source: Tensor) -> None:
     )
 
 
+def upload(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a small tensor of the CPU on a device, without waiting for work on its stream.
+
+    CUDA stages pageable memory before such a copy returns.
+    """
+    return tensor.to(device, non_blocking=True)
+
+
 def apply(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
     """``function(a, b)`` elementwise; without autograd, into memory from :func:`empty`."""
     tracked = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
