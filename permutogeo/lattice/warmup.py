@@ -62,12 +62,15 @@ def _several(name: str, items: Any) -> list:
 
 
 def _exercise(dim: int, dtype: torch.dtype, device: torch.device) -> None:
-    """Run every kernel once: on 64 equal points, which splat into copies, and on two points."""
+    """Run every kernel once: on equal points, which splat into copies, and on few points."""
     spot = torch.zeros(64, dim, dtype=dtype, device=device)
     many = Lattice.build(spot)
     for channels in range(1, NARROW + 1):  # each has a blur of its own
         many.blur(many.splat(spot.new_ones(len(spot), channels)))
     many.coarsen()
+    far = spot[:2].clone()
+    far[1] = min(2.0 ** (40 / dim), 2.0**20)
+    Lattice.build(far)  # codes of more than 32 bits
     feature = spot[:2].clone().requires_grad_()
     lattice = Lattice.build(feature)
     at = lattice.locate(feature)
