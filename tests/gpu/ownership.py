@@ -23,11 +23,11 @@ import warp as wp
 from fake_cuda import FakeCuda, on_device  # first
 
 from permutogeo import Lattice
-from permutogeo.ops import table
+from permutogeo.ops import insert
 from permutogeo.runtime import bridge
 
-# Its indices share slots, by compare-and-swap.
-SHARED = {"claim"}
+# Their indices share slots, by compare-and-swap.
+SHARED = {"claim", "insert", "move"}
 UNTOUCHED = 0x7B
 
 
@@ -218,7 +218,7 @@ def main(device: str, dims: list[int]) -> None:
             stack.enter_context(FakeCuda().active())
         else:
             torch.set_num_threads(4)
-            several = mock.patch.object(table, "_FEWEST_POINTS", 4)
+            several = mock.patch.object(insert, "_FEWEST_POINTS", 4)
             stack.enter_context(several)
         stack.enter_context(checker.active())
         for dim in dims:

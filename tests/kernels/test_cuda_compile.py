@@ -12,6 +12,7 @@ from permutogeo.kernels import (
     dot,
     embed,
     hash_locate,
+    insert,
     mean_field,
     mean_field_points,
     midpoints,
@@ -30,6 +31,7 @@ WIDE = {wp.float32: 4, wp.float64: 2}
 PER_POINT = {
     "embed": lambda dim, dtype, words: embed.make(dim, dtype),
     "build": build.make,
+    "insert": lambda dim, dtype, words: insert.make(dim, dtype, words, words == 1),
     "hash locate": lambda dim, dtype, words: hash_locate.make(dim, dtype),
     "slice": lambda dim, dtype, words: slice.make_gpu(dim + 1, dtype, WIDE[dtype]),
     "splat": lambda dim, dtype, words: splat.make_gpu(dim + 1, dtype, WIDE[dtype]),
@@ -58,7 +60,12 @@ HOT = {
     "blur": lambda: blur.make_gpu(wp.float32, 1, 4),
     "convolve": lambda: convolve.make_gpu(wp.float32, 4),
 }
-PER_WORDS = {"table": table.make, "neighbors": neighbors.make, "midpoints": midpoints.make}
+PER_WORDS = {
+    "table": table.make,
+    "insert": lambda words: insert.make_tools(words, words == 1),
+    "neighbors": neighbors.make,
+    "midpoints": midpoints.make,
+}
 DTYPES = {"float32": wp.float32, "float64": wp.float64}
 
 
