@@ -75,14 +75,18 @@ def _exercise(dim: int, dtype: torch.dtype, device: torch.device) -> None:
     lattice = Lattice.build(feature)
     at = lattice.locate(feature)
     taps = lattice.neighbors(stencil="axis").shape[1]
-    shared = torch.ones(taps, dtype=dtype, device=device, requires_grad=True)
-    dense = torch.ones(taps, 2, 3, dtype=dtype, device=device, requires_grad=True)
-    deep = torch.ones(taps, 1, 3, dtype=dtype, device=device, requires_grad=True)
-    values = lattice.blur(lattice.splat(torch.ones_like(feature[:, :1]).expand(-1, 2)))
-    values = lattice.convolve(values, shared, stencil="axis", shared=True)
-    values = lattice.convolve(values, dense, stencil="axis")
-    values = lattice.convolve(values, deep, stencil="axis", groups=3)
-    lattice.slice(values, at).sum().backward()
+    # A GPU has kernels of their own for rows of whole blocks.
+    for channels in (4, 5):
+        like: dict[str, Any] = {"dtype": dtype, "device": device, "requires_grad": True}
+        shared = torch.ones(taps, **like)
+        dense = torch.ones(taps, channels, channels, **like)
+        deep = torch.ones(taps, 1, channels, **like)
+        x = torch.ones_like(feature[:, :1]).expand(-1, channels)
+        values = lattice.blur(lattice.splat(x))
+        values = lattice.convolve(values, shared, stencil="axis", shared=True)
+        values = lattice.convolve(values, dense, stencil="axis")
+        values = lattice.convolve(values, deep, stencil="axis", groups=channels)
+        lattice.slice(values, at).sum().backward(retain_graph=True)
 
 
 @torch.no_grad()
