@@ -79,6 +79,25 @@ def test_commands_of_result_files_exist():
             assert name in BENCHMARKS, path.name
 
 
+def test_options_of_result_files_exist():
+    """Rows and notes name what repeats them: the options are those of the script of today."""
+    sources = {}
+    for path in EXAMPLES:
+        shared = [other.read_text() for other in path.parent.glob("_*.py")]
+        sources[path.name] = "\n".join([path.read_text(), *shared])
+    for path in tables():
+        record = json.loads(path.read_text(encoding="utf-8"))
+        script = re.search(r"\w+\.py", record["command"])
+        cells = " ".join(str(cell) for row in record["rows"] for cell in row)
+        spans = re.findall(r"`([^`]*--[^`]*)`", f"{cells} {record['notes']}")
+        for span in [record["command"], *spans]:
+            if not (named := re.search(r"\w+\.py", span) or script) or "permutogeo " in span:
+                continue  # a command of the package
+            for option in re.findall(r"(?<!\S)--([a-z-]+)", span):
+                found = rf"\"--{option}\"|\b{option.replace('-', '_')}="
+                assert re.search(found, sources[named[0]]), f"{path.name}: --{option} in {span}"
+
+
 def test_pages_show_all_result_files_and_pictures():
     text = "\n".join(page.read_text() for page in PAGES if page.parent != RUNS)
     for path in tables():
