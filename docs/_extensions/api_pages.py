@@ -112,7 +112,7 @@ def page(name: str, shown: set[str]) -> str:
     """Return the page of a module in reStructuredText; examples use the names ``shown``."""
     module = importlib.import_module(name)
     names = public_names(module)
-    title = name.replace("_", r"\_")
+    title = name.replace("_", r"\_").replace(".", ".\u200b")  # may break after a dot
     lines = [title, "=" * len(title), "", f".. automodule:: {name}", ""]
     lines += [f".. currentmodule:: {name}", ""]
     written = operators(module) if name == "permutogeo.ops" else {}

@@ -8,7 +8,7 @@ mesh by one scalar filter of 211 taps. The bandwidth of the Gaussian is searched
 bodies. The squared error is quadratic in the taps, so the learned filter solves the normal
 equations of all training bodies; validation chooses among three bandwidths. Expect an RMSE of
 2.07, 1.15, 1.11 and 1.10 mm (docs/reproduction.md). ``--model procedural`` needs no data.
-``--today`` tests Taubin smoothing and :func:`permutogeo.denoise` on the test bodies instead.
+``--today`` tests Taubin smoothing and :func:`permutogeo.denoising.denoise` instead.
 
 ::
 
