@@ -62,24 +62,31 @@ def _several(name: str, items: Any) -> list:
 
 
 def _exercise(dim: int, dtype: torch.dtype, device: torch.device) -> None:
-    """Run every kernel once: on 64 equal points, which splat into copies, and on two points."""
+    """Run every kernel once: on equal points, which splat into copies, and on few points."""
     spot = torch.zeros(64, dim, dtype=dtype, device=device)
     many = Lattice.build(spot)
     for channels in range(1, NARROW + 1):  # each has a blur of its own
         many.blur(many.splat(spot.new_ones(len(spot), channels)))
     many.coarsen()
+    far = spot[:2].clone()
+    far[1] = min(2.0 ** (40 / dim), 2.0**20)
+    Lattice.build(far)  # codes of more than 32 bits
     feature = spot[:2].clone().requires_grad_()
     lattice = Lattice.build(feature)
     at = lattice.locate(feature)
     taps = lattice.neighbors(stencil="axis").shape[1]
-    shared = torch.ones(taps, dtype=dtype, device=device, requires_grad=True)
-    dense = torch.ones(taps, 2, 3, dtype=dtype, device=device, requires_grad=True)
-    deep = torch.ones(taps, 1, 3, dtype=dtype, device=device, requires_grad=True)
-    values = lattice.blur(lattice.splat(torch.ones_like(feature[:, :1]).expand(-1, 2)))
-    values = lattice.convolve(values, shared, stencil="axis", shared=True)
-    values = lattice.convolve(values, dense, stencil="axis")
-    values = lattice.convolve(values, deep, stencil="axis", groups=3)
-    lattice.slice(values, at).sum().backward()
+    # A GPU has kernels of their own for rows of whole blocks.
+    for channels in (4, 5):
+        like: dict[str, Any] = {"dtype": dtype, "device": device, "requires_grad": True}
+        shared = torch.ones(taps, **like)
+        dense = torch.ones(taps, channels, channels, **like)
+        deep = torch.ones(taps, 1, channels, **like)
+        x = torch.ones_like(feature[:, :1]).expand(-1, channels)
+        values = lattice.blur(lattice.splat(x))
+        values = lattice.convolve(values, shared, stencil="axis", shared=True)
+        values = lattice.convolve(values, dense, stencil="axis")
+        values = lattice.convolve(values, deep, stencil="axis", groups=channels)
+        lattice.slice(values, at).sum().backward(retain_graph=True)
 
 
 @torch.no_grad()
