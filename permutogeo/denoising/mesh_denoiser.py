@@ -22,7 +22,7 @@ from permutogeo.denoising.cascade import (
     initial_surface,
     update_surface,
 )
-from permutogeo.denoising.noise_estimate import CORRELATED, roughness
+from permutogeo.denoising.noise_estimate import CORRELATED, WAVES, roughness
 from permutogeo.denoising.normal_filter import NormalStage, Surface
 from permutogeo.denoising.patterns import is_even
 from permutogeo.denoising.report import DenoiseReport
@@ -174,7 +174,7 @@ class MeshDenoiser(Pretrained):
         moved = elements.fit(scaled, estimate, elements.steps)
         correlation = elements.update.correlation(moved - scaled)
         # Fine detail also moves together, but not everywhere as the noise of a scanner does.
-        if correlation > CORRELATED and not is_even(elements, scaled, moved):
+        if CORRELATED < correlation <= WAVES and not is_even(elements, scaled, moved):
             estimate = self._normals(elements, scaled, width, count, scans=False)
             moved = elements.fit(scaled, estimate, elements.steps)
             correlation = elements.update.correlation(moved - scaled)

@@ -21,7 +21,8 @@ LEAST_NOISE = 0.002
 # does; at the second value it is left alone, with a linear blend between.
 SIMPLER = (0.55, 0.66)
 SMOOTHER = (0.07, 0.12)
-# High-pass signal from the first value of the noise on, which few clean surfaces reach.
+# High-pass signal from the first value of the noise on, which few clean surfaces reach. It decides
+# alone there, unless the median angle nearly vanishes.
 NOISY, SMOOTHER_NOISY = 0.06, (0.14, 0.19)
 # Median angles where displacements correlate between neighbors by the first value at least: the
 # networks for scanners take fine detail for noise more easily.
@@ -113,12 +114,13 @@ def trust(
     is_simpler = torch.where(
         correlation < CORRELATED, ramp(simpler, SIMPLER), ramp(simpler, SIMPLER_CORRELATED)
     )
+    is_flat = ramp(simpler, NEARLY_FLAT)
     accepted = torch.where(
         before.noise > NOISY,
-        ramp(smoother, SMOOTHER_NOISY),
+        torch.maximum(ramp(smoother, SMOOTHER_NOISY), is_flat),
         torch.maximum(is_simpler, ramp(smoother, SMOOTHER)),
     )
-    accepted = accepted * torch.maximum(ramp(smoother, LEAST_SMOOTHER), ramp(simpler, NEARLY_FLAT))
+    accepted = accepted * torch.maximum(ramp(smoother, LEAST_SMOOTHER), is_flat)
     accepted = accepted * torch.maximum(
         ramp(after.slivers - before.slivers, MORE_SLIVERS), ramp(smoother, SMOOTHER)
     )

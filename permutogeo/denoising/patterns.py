@@ -11,6 +11,7 @@ from permutogeo.data.geometry import vertex_normals
 from permutogeo.denoising.noise_estimate import (
     CORRELATED,
     NOISY,
+    WAVES,
     Roughness,
     grouped_quantile,
     ramp,
@@ -20,7 +21,7 @@ from permutogeo.denoising.triangles import TriangleElements
 from permutogeo.lattice import Lattice
 
 # Radius of a window in wavelengths, and at most in extents of the mesh; most vertices of a window.
-WAVES, PART_OF_MESH, MOST = 2.5, 0.35, 1000
+RADIUS, PART_OF_MESH, MOST = 2.5, 0.35, 1000
 # Windows of a part, and its fewest vertices: fewer do not tell.
 WINDOWS, FEWEST_VERTICES = 24, 1000
 # Wave vectors that are tried in each window: lengths in terms of the typical one, and directions.
@@ -67,7 +68,8 @@ def noise_likeness(
     waves = _left_waves(before, after)
     simpler = ramp(after.angle / before.angle.clamp(min=1e-6), OBVIOUS)
     likeness = torch.maximum(ramp(uneven * waves, UNEVEN_WAVES), simpler)
-    likeness = torch.where(correlation > CORRELATED, likeness, 1.0)
+    is_patchy = (correlation > CORRELATED) & (correlation <= WAVES)
+    likeness = torch.where(is_patchy, likeness, 1.0)
     is_small = (correlation <= CORRELATED) & (before.noise < NOISY)
     likeness = torch.where(is_small, ramp(uneven, UNEVEN), likeness)
     length, share = periodicity(elements, pos, step, fraction * likeness > 0).unbind(1)
@@ -134,7 +136,8 @@ def unevenness(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tensor:
     size = moments[:, 0].clamp(min=1)
     square = (moments[:, 2] / size).clamp(min=1e-30)
     kurtosis = moments[:, 3] / size / square**2
-    mean_edge = (moments[:, 1] / size).clamp(min=1e-12).to(pos.dtype)
+    mean_edge = moments[:, 1] / size
+    mean_edge = torch.where(mean_edge > 0, mean_edge, math.inf).to(pos.dtype)
     # Parts are kept apart by a coordinate of their own.
     feature = torch.cat([pos / mean_edge[part].unsqueeze(1), 100.0 * part.unsqueeze(1)], 1)
     lattice = Lattice.build(feature.to(pos.dtype) / BANDWIDTH)
@@ -169,7 +172,7 @@ def _wavelength(face: Tensor, pos: Tensor, height: Tensor) -> tuple[float, float
 def _share_of_waves(pos: Tensor, normal: Tensor, height: Tensor, wavelength: float) -> float:
     """Return the mean share of the strongest plane wave in windows of a part."""
     extent = float(torch.linalg.vector_norm(pos.amax(dim=0) - pos.amin(dim=0)))
-    radius = min(WAVES * wavelength, PART_OF_MESH * extent)
+    radius = min(RADIUS * wavelength, PART_OF_MESH * extent)
     middle = torch.linspace(0, len(pos) - 1, WINDOWS + 2, dtype=torch.float64)[1:-1].round().long()
     total = torch.zeros(2, dtype=torch.float64)
     for index in middle.tolist():
