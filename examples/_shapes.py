@@ -15,7 +15,8 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import MLP, EdgeConv, global_max_pool, global_mean_pool
 from torch_geometric.transforms import BaseTransform, Compose
 
-from permutogeo.benchmarks.record import write_results
+from permutogeo.benchmarks.record import write_results, write_table
+from permutogeo.benchmarks.timing import table
 from permutogeo.train import Metric, Trainer
 from permutogeo.transforms import RandomSubsample
 
@@ -106,57 +107,22 @@ def train(name, task, contender, args, epochs):
     return {"parameters": parameters, "epochs": epochs, "runs": runs}
 
 
-def time_in_turns(task, contenders, args):
-    """Return CPU time and wall time of an epoch, from a few steps of each contender in turn.
-
-    Interleaving them makes the ratio independent of other load on the machine.
-    """
-    trainers = {name: task.trainer(each, 0, 1) for name, each in contenders.items()}
-    loaders = {name: task.loaders(each, args)[0] for name, each in contenders.items()}
-    spent = {name: [] for name in contenders}
-    for _ in range(args.rounds):
-        for name, loader in loaders.items():
-            few = loader.dataset[: args.steps * args.batch_size]
-            few = DataLoader(few, args.batch_size, drop_last=True)
-            start = time.process_time(), time.perf_counter()
-            trainers[name].fit(few)
-            times = time.process_time() - start[0], time.perf_counter() - start[1]
-            spent[name].append([each * len(loader) / len(few) for each in times])
-    middle = {n: map(statistics.median, zip(*times, strict=True)) for n, times in spent.items()}
-    columns = ("cpu_seconds_per_epoch", "seconds_per_epoch")
-    return {name: dict(zip(columns, times, strict=True)) for name, times in middle.items()}
+def cpu_seconds(result):
+    return statistics.median(run["cpu_seconds"] for run in result["runs"])
 
 
 def race(task, contenders, args):
-    """Train all for equal epochs, then retrain the faster ones for the CPU time of the slowest."""
+    """Train all for equal epochs, then the faster ones anew for the CPU time of the slowest."""
     contenders = {n: each for n, each in contenders.items() if args.only in (None, n)}
-    times = time_in_turns(task, contenders, args)
-    cpu = {name: each["cpu_seconds_per_epoch"] for name, each in times.items()}
-    slowest = max(cpu, key=cpu.__getitem__)
-    epochs = {name: int(args.epochs * cpu[slowest] / cpu[name]) for name in contenders}
-    equal, longer = {}, {}
+    results = {n: train(n, task, each, args, args.epochs) for n, each in contenders.items()}
+    cpu = {name: cpu_seconds(result) for name, result in results.items()}
     for name, each in contenders.items():
-        equal[name] = train(name, task, each, args, args.epochs) | times[name]
-        longer[name] = equal[name]
-        if epochs[name] > args.epochs:
-            longer[name] = train(name, task, each, args, epochs[name]) | times[name]
-    return {"equal_epochs": equal, "equal_time": longer}
-
-
-def print_table(title, results, figures):
-    """Print mean and standard deviation of each metric over the seeds, and the cost."""
-    heads = "".join(f"{figure:>17}" for figure in figures)
-    print(f"\n{title}\n{'':12}{heads}  parameters  epochs  s/epoch  CPU s/epoch  CPU s")
-    for name, result in results.items():
-        cells = ""
-        for figure in figures:
-            values = [run[figure] for run in result["runs"]]
-            deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-            cells += f"{statistics.mean(values):10.4f} ±{deviation:.3f}"
-        total = statistics.mean(run["cpu_seconds"] for run in result["runs"])
-        seconds, cpu = result["seconds_per_epoch"], result["cpu_seconds_per_epoch"]
-        sizes = f"{result['parameters']:12,}{result['epochs']:8}"
-        print(f"{name:12}{cells}{sizes}{seconds:9.2f}{cpu:13.2f}{total:7.0f}")
+        # The first epoch of a --quick run compiles kernels, so that its time says nothing.
+        ratio = 2 if args.quick else max(cpu.values()) / cpu[name]
+        epochs = int(args.epochs * ratio)
+        if epochs > args.epochs:
+            results[f"{name}, equal time"] = train(name, task, each, args, epochs)
+    return results
 
 
 def arguments(text, epochs, batch_size):
@@ -167,8 +133,6 @@ def arguments(text, epochs, batch_size):
     parser.add_argument("--epochs", type=int, default=epochs)
     parser.add_argument("--points", type=int, default=512)
     parser.add_argument("--batch-size", type=int, default=batch_size)
-    parser.add_argument("--rounds", type=int, default=5, help="of timing the contenders in turn")
-    parser.add_argument("--steps", type=int, default=4, help="of each in a round")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only", help="train only this contender")
     parser.add_argument("--validate", action="store_true", help="report on a validation split")
@@ -176,7 +140,6 @@ def arguments(text, epochs, batch_size):
     args = parser.parse_args()
     if args.quick:
         args.epochs, args.points, args.batch_size, args.seeds = 1, 64, 4, [0]
-        args.rounds, args.steps = 3, 1
     return args
 
 
@@ -192,7 +155,18 @@ def splits(dataset, args):
 
 
 def report(results, figures, args):
-    """Print both tables, and write settings and measurements to ``results.json``."""
-    print_table("Equal epochs", results["equal_epochs"], figures)
-    print_table("Equal CPU time", results["equal_time"], figures)
-    write_results(args, **results)
+    """Print and write the table, with mean and deviation over the seeds, and all measurements."""
+    columns, rows = ["", *figures, "parameters", "epochs", "CPU seconds"], []
+    for name, result in results.items():
+        scores = [[run[figure] for run in result["runs"]] for figure in figures]
+        deviations = [statistics.stdev(each) if len(each) > 1 else 0.0 for each in scores]
+        cells = [
+            f"{statistics.mean(each):.3f} ± {deviation:.3f}"
+            for each, deviation in zip(scores, deviations, strict=True)
+        ]
+        size, epochs = f"{result['parameters']:,}", str(result["epochs"])
+        rows.append([name, *cells, size, epochs, f"{cpu_seconds(result):.0f}"])
+    title = f"{args.points} points a shape, {len(args.seeds)} seeds"
+    table(title, columns, rows)
+    write_table(args.output / "table.json", title, columns, rows)
+    write_results(args, results=results)

@@ -102,36 +102,33 @@ def make_blocks(dtype: type, radius: int, lanes: int) -> SimpleNamespace:
         thread owns a vertex."""
         blur_row(wp.tid() + start, blocks, neighbors, column, tap, values, out)
 
-    @kernel(module)
-    def sweep(
-        start: int,
-        blocks: int,  # blocks of a row
-        size: int,  # vertices in a window
-        reach: int,  # largest distance between the numbers of neighbors
-        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
-        column: wp.array1d(dtype=Column),  # columns of the neighbors on each axis
-        tap: Tap,  # weight of the center, then of the neighbors
-        last_tap: Tap,  # the same on the last axis
-        even: wp.array1d(dtype=Row),  # [(M + 1) x blocks], the last row zero, in and out
-        odd: wp.array1d(dtype=Row),  # [(M + 1) x blocks], the last row zero, in and out
-    ):
-        """Weighted sums along all axes, from ``even`` to ``odd`` and back, while the rows of a
-        window are in the cache: each axis follows the one before by ``reach`` vertices. For one
-        thread."""
-        count = neighbors.shape[0]
-        axes = column.shape[0]
-        for end in range(size, count + (axes - 1) * reach + size, size):
-            for a in range(axes):
-                first = wp.max(end - size - a * reach, 0)
-                last = wp.min(end - a * reach, count)
-                here = tap
-                if a == axes - 1:
-                    here = last_tap
-                if a % 2 == 0:
-                    for v in range(first, last):
-                        blur_row(v, blocks, neighbors, column[a], here, even, odd)
-                else:
-                    for v in range(first, last):
-                        blur_row(v, blocks, neighbors, column[a], here, odd, even)
+    return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis)
 
-    return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis, sweep=sweep)
+
+@cache
+def make_gpu(dtype: type, radius: int, lanes: int) -> SimpleNamespace:
+    module = named("blur_gpu", dtype, radius, lanes)
+    Row, load, store = rows.gpu_block(dtype, lanes)
+    sides = 2 * radius
+    Column = wp.types.vector(length=max(1, sides), dtype=wp.int32)
+    Tap = wp.types.vector(length=1 + sides, dtype=dtype)
+
+    @kernel(module)
+    def axis(
+        start: int,
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
+        column: Column,  # columns of the neighbors on this axis
+        tap: Tap,  # weight of the center, then of these neighbors
+        values: wp.array2d(dtype=Row),  # [M + 1, blocks], the last row zero
+        out: wp.array2d(dtype=Row),  # [M + 1, blocks], out, the last row is not written
+    ):
+        """Weighted sum along one lattice axis. A thread owns a block of a vertex's row."""
+        t, b = wp.tid()
+        v = t + start
+        total = tap[0] * load(values, v, b)
+        for j in range(sides):
+            r = neighbors[v, column[j]]
+            total += tap[1 + j] * load(values, wp.where(r < 0, neighbors.shape[0], r), b)
+        store(out, v, b, total)
+
+    return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis)

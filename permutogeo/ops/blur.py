@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from permutogeo.kernels import blur as kernels
@@ -19,8 +18,6 @@ _GRAIN = 16384
 _LANES = 8
 # Rows of up to this many channels have kernels of their own width.
 NARROW = 8
-# Numbers in the window of a sweep, which stays in the cache.
-_WINDOW = 16384
 
 
 def _block_lanes(channels: int) -> int:
@@ -34,91 +31,61 @@ class _Plan:
     """Kernels and weights of a blur.
 
     Args:
-        rows: Values of the type, device and width to blur.
-        lanes: Lanes of the blocks that a row is divided into; 0 for rows of any width.
+        values: Values to blur, and a tensor like them.
+        lanes: On the CPU, the lanes of the blocks that a row is divided into; 0 for rows of any
+            width.
     """
 
-    def __init__(self, rows: torch.Tensor, dim: int, taps: Sequence[float], lanes: int):
-        radius = len(taps) // 2
-        self.lanes = lanes
-        self.blocks = rows.shape[1] // lanes if lanes else 0
-        make, key = (kernels.make_blocks, (self.lanes,)) if self.lanes else (kernels.make, ())
-        self.kernels = bridge.load_kernels(make, rows.dtype, radius, *key, device=rows.device)
+    def __init__(
+        self,
+        values: tuple[torch.Tensor, torch.Tensor],
+        dim: int,
+        taps: Sequence[float],
+        lanes: int,
+    ):
+        radius, first = len(taps) // 2, values[0]
+        self.rows = bridge.Rows(*values)
+        self.lanes = 0 if self.rows.lanes else lanes
+        divided = [self.lanes] if self.lanes else []
+        self.blocks = [first.shape[1] // each for each in divided]
+        make = kernels.make_blocks if divided else kernels.make
+        key = (first.dtype, radius, *divided)
+        self.kernels = self.rows.load(make, kernels.make_gpu, *key, device=first.device)
         # Normalized by the response at the center, which only equal steps along all axes reach.
         gain = sum(tap ** (dim + 1) for tap in taps) ** (-1.0 / (dim + 1))
         sides = [tap for tap in taps[radius + 1 :] for _ in range(2)]
         self.weights = [gain * tap for tap in [taps[radius], *sides]]
         self.columns = stencils.axis_columns(dim, radius)
 
-    def tap(self, factor: float = 1.0) -> Any:
-        return self.kernels.Tap(*(factor * weight for weight in self.weights))
+    def tap(self) -> Any:
+        return self.kernels.Tap(*self.weights)
 
     def describe(self, rows: torch.Tensor) -> list[Any]:
-        return [bridge.array(rows.view(-1, self.lanes), 1)] if self.lanes else bridge.rows(rows)
+        if self.lanes:
+            return [bridge.array(rows.view(-1, self.lanes), 1)]
+        return self.rows.describe(rows)
 
 
 def _blur(values, neighbors, dim, taps, reverse):
     count, channels = values.shape
-    plan = _Plan(values, dim, taps, _block_lanes(channels))
     current = with_zero_row(values)
     other = memory.empty(*current.shape, dtype=values.dtype, device=values.device)
     other[count] = 0
+    plan = _Plan((current, other), dim, taps, _block_lanes(channels))
     axes = plan.columns.tolist()
     for axis in reversed(axes) if reverse else axes:
         bridge.launch(
             plan.kernels.axis,
             count,
-            *([plan.blocks] if plan.lanes else []),
+            *plan.blocks,
             *(bridge.array(neighbors, 2), plan.kernels.Column(*axis), plan.tap()),
             *(*plan.describe(current), *plan.describe(other)),
             device=values.device,
+            inner=plan.rows.blocks,
             grain=_GRAIN,
         )
         current, other = other, current
     return current[:count]
-
-
-def blur_reach(neighbors: torch.Tensor, dim: int, taps: Sequence[float]) -> int:
-    """Return the largest distance between the numbers of two neighbors along an axis."""
-    index = np.arange(len(neighbors), dtype=np.int32)
-    reach = 0
-    for column in stencils.axis_columns(dim, len(taps) // 2).flatten().tolist():
-        neighbor = neighbors[:, column].numpy()
-        # One of two opposite neighbors has the larger number; absent ones are negative.
-        reach = max(reach, int((neighbor - index).max(initial=0)))
-    return reach
-
-
-def sweep_blur(
-    values: torch.Tensor,
-    buffer: torch.Tensor,
-    neighbors: torch.Tensor,
-    dim: int,
-    taps: Sequence[float],
-    reach: int,
-    factor: float,
-    lanes: int,
-) -> None:
-    """Blur in one pass over memory, on one thread of the CPU.
-
-    Args:
-        values: Values at vertices ``[M + 1, C]``; the last row is zero.
-        buffer: Another such tensor. It holds the result if the number of axes ``dim + 1`` is odd,
-            else ``values`` does; the other of the two is overwritten but for its last row.
-        reach: Result of :func:`blur_reach`, or ``M``.
-        factor: Factor on the result.
-        lanes: Lanes of the blocks that a row is divided into.
-    """
-    plan = _Plan(values, dim, taps, lanes)
-    columns = plan.columns.to(torch.int32).contiguous()
-    bridge.launch(
-        plan.kernels.sweep,
-        1,
-        *(plan.blocks, max(1, _WINDOW // values.shape[1]), reach),
-        *(bridge.array(neighbors, 2), bridge.array(columns, 1), plan.tap(), plan.tap(factor)),
-        *(*plan.describe(values), *plan.describe(buffer)),
-        device=values.device,
-    )
 
 
 def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:
