@@ -266,8 +266,8 @@ def _mesh_laplacian(pos, face):
 def _cloud_laplacian(edges, radius, neighbors):
     """Return stiffness and mass of points that are evenly spread over a disc of their neighbors.
 
-    The disc has the area of all its points, and differences to its ``k`` points sum to ``k r^2 / 8``
-    times the Laplacian.
+    The disc has the area of all its points, and the differences to its ``k`` points sum to
+    ``k r^2 / 8`` times the Laplacian.
     """
     mass = np.maximum(math.pi * radius**2 / neighbors, 1e-8)
     count = len(mass)

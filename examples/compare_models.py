@@ -4,13 +4,13 @@
     python examples/compare_models.py --task streets rooms
 
 ``modelnet10`` and ``shapes`` classify clouds, ``parts`` labels their points, ``meshes`` the
-vertices of meshes, ``streets`` and ``rooms`` the points of generated scans. Every contender has about the same number of parameters
-and trains for the same seconds of one core. Lattices are built in these seconds; the graphs of the
-baselines are computed before them. Scores on the way are of the validation part. The first seed
-trains with each learning rate; the one with the best validation score is taken for all seeds, and
-only its runs are reported. A run is written when it is done, and a repeated command goes on with
-those that are missing. Prints a table, writes it to ``TASK.json`` and draws the score over the
-seconds to ``TASK.png``.
+vertices of meshes, ``streets`` and ``rooms`` the points of generated scans. Every contender has
+about the same number of parameters and trains for the same seconds of one core. Lattices are built
+in these seconds; the graphs of the baselines are computed before them. Scores on the way are of the
+validation part. The first seed trains with each learning rate; the one with the best validation
+score is taken for all seeds, and only its runs are reported. A run is written when it is done, and
+a repeated command goes on with those that are missing. Prints a table, writes it to ``TASK.json``
+and draws the score over the seconds to ``TASK.png``.
 """
 
 import argparse

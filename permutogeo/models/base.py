@@ -127,9 +127,7 @@ class PointModel(Pretrained):
         """
         total = self.scale * factor
         scale = None if total == 1 else partial(torch.mul, other=total)
-        found, at = resolve_lattice(
-            feature, batch, lattice, layer=self, scale=scale, warn=warn
-        )
+        found, at = resolve_lattice(feature, batch, lattice, layer=self, scale=scale, warn=warn)
         channels = self.in_channels
         rows = found.num_points
         check_matrix(self, "x", x, device=found.device, rows=rows, channels=channels)

@@ -116,9 +116,7 @@ class HPLFlowNet(PointModel):
         check_matrix(self, "x[1]", second, device=both.device, rows=rows, channels=channels)
         lifted = self.lift(torch.cat([first, second]))
         lifted, other = lifted[: first.shape[0]], lifted[first.shape[0] :]
-        levels, maps = self._encode(
-            splat_mean(both, lifted), splat_mean(both, other, at), both
-        )
+        levels, maps = self._encode(splat_mean(both, lifted), splat_mean(both, other, at), both)
         values = self._decode(levels, maps)
         return self.predict(torch.cat([both.slice(values), lifted], 1))
 

@@ -27,7 +27,7 @@ def test_occupied_neighbors():
 )
 def test_extreme_scales_warn(make):
     feature = torch.rand(200, 3)
-    with pytest.warns(ScaleWarning, match=r"hardly any points share a vertex \(0.25 points per vertex"):
+    with pytest.warns(ScaleWarning, match=r"hardly any points share a vertex \(0.25 points per v"):
         make()(x, feature * 1e4)
     with pytest.warns(ScaleWarning, match=r"all points of a graph share a vertex \(50 points"):
         make()(x, feature * 1e-3 + 0.2)

@@ -24,7 +24,7 @@ def test_given_lattice():
     both = pair([0.5, 0, 0])
     given = Lattice.build_bipartite(*both)
     assert torch.equal(model(both, None, None, given), model(both, both))
-    with pytest.raises(ValueError, match="Expected 'lattice' as Lattice.build_bipartite returns"):
+    with pytest.raises(ValueError, match=r"Expected 'lattice' as Lattice\.build_bipartite returns"):
         model(both, None, None, given[0])
 
 
