@@ -8,7 +8,8 @@ vertices of meshes, ``streets`` and ``rooms`` the points of generated scans. Eve
 about the same number of parameters and trains for the same seconds of one core. Lattices are built
 in these seconds; the graphs of the baselines are computed before them. Scores on the way are of the
 validation part. The first seed trains with each learning rate; the one with the best validation
-score is taken for all seeds, and only its runs are reported. A run is written when it is done, and
+score is taken for all seeds, and only its runs are reported; a longer comparison can take the rates
+from the tables of a shorter one (``--rates-from docs/runs``). A run is written when it is done, and
 a repeated command goes on with those that are missing. Prints a table, writes it to ``TASK.json``
 and draws the score over the seconds to ``TASK.png``.
 """
@@ -235,6 +236,12 @@ class Arena:
         runs = [run for run in self.runs() if (run["name"], run["seed"]) == (name, seed)]
         return max(runs, key=lambda run: run["curve"][-1][1])["rate"] if runs else None
 
+    def rate_of_table(self, name, folder):
+        """Return the learning rate of a contender in the table of another comparison."""
+        table = json.loads((folder / f"compare_{self.name}.json").read_text())
+        column = table["columns"].index("rate")
+        return next((float(row[column]) for row in table["rows"] if row[0] == name), None)
+
     def runs(self):
         """Return all runs that are there."""
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*_*.json"))]
@@ -272,6 +279,8 @@ def summarize(arena, args):
         command += f" --seconds {args.seconds:g}"
     if args.seeds != DEFAULT_SEEDS:
         command += f" --seeds {' '.join(map(str, args.seeds))}"
+    if args.rates_from is not None:
+        command += f" --rates-from {args.rates_from}"
     if args.only is not None:
         command += f" --only {' '.join(args.only)}"
     write_table(args.output / f"{arena.name}.json", title, columns, rows, command)
@@ -307,6 +316,9 @@ def main():
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=DEFAULT_SEEDS)
     parser.add_argument("--parameters", type=int, default=100_000, help="of each contender, about")
+    parser.add_argument(
+        "--rates-from", type=Path, help="folder of tables compare_TASK.json with learning rates"
+    )
     parser.add_argument("--only", nargs="+", help="names of contenders")
     parser.add_argument("--output", type=Path, default=Path("runs/compare_models"))
     parser.add_argument(
@@ -323,11 +335,16 @@ def main():
         sys.exit(2)
     names = [name for name in ORDER if args.only is None or name in args.only]
     first, *others = args.seeds
-    rates = RATES[:1] if args.quick else RATES
-    for rate, name, arena in product(rates, names, arenas):
-        arena.compete(name, rate, first, args)
-    for seed, name, arena in product(others, names, arenas):
-        arena.compete(name, arena.best_rate(name, first), seed, args)
+    if args.rates_from is not None:
+        for seed, name, arena in product(args.seeds, names, arenas):
+            if (rate := arena.rate_of_table(name, args.rates_from)) is not None:
+                arena.compete(name, rate, seed, args)
+    else:
+        rates = RATES[:1] if args.quick else RATES
+        for rate, name, arena in product(rates, names, arenas):
+            arena.compete(name, rate, first, args)
+        for seed, name, arena in product(others, names, arenas):
+            arena.compete(name, arena.best_rate(name, first), seed, args)
     for arena in arenas:
         summarize(arena, args)
 
