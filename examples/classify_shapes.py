@@ -5,7 +5,7 @@
 Trains a LatticeUNet on the 907 training shapes of the Princeton Shape Benchmark (512 points each,
 classes "coarse2") with a loader of PyG and the trainer, and tests it on the 907 test shapes. Prints
 the accuracy and draws the confusion of the classes to ``classify_shapes.png``. Expect an accuracy
-of 0.66. Networks of PyG's layers on this task: ``compare_models.py --task shapes``.
+of 0.62. Networks of PyG's layers on this task: ``compare_models.py --task shapes``.
 """
 
 import argparse
