@@ -4,7 +4,7 @@
 
 Trains a LatticeUNet on 266 shapes of 19 categories (512 points each, 94 parts; the category of a
 shape is given) with a loader of PyG and the trainer, and tests it on 114 others. Prints the mean
-IoU of each category and draws it to ``segment_parts.png``. Expect a mean of 0.71. Networks of
+IoU of each category and draws it to ``segment_parts.png``. Expect a mean of 0.67. Networks of
 PyG's layers on this task: ``compare_models.py --task parts``.
 """
 
