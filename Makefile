@@ -97,5 +97,5 @@ trywheel:  ## install the wheel of dist/ into an empty environment outside the c
 	  echo "== try_wheel.py"; venv/bin/python try_wheel.py
 
 clean:  ## remove the environment, outputs, caches and build products
-	rm -rf $(VENV) demo-output docs/_build build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) demo-output docs/_build docs/gallery docs/api/*.rst build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -15,11 +16,12 @@ from permutogeo.kernels import (
     blur,
     build,
     convolve,
+    convolve_channelwise,
+    convolve_edges,
     dot,
     embed,
     midpoints,
     neighbors,
-    plan,
     segment_max,
     slice,
     splat,
@@ -27,29 +29,32 @@ from permutogeo.kernels import (
 from permutogeo.kernels import table as hashing
 from permutogeo.runtime import bridge, resources
 
+# Channels that a thread reads at once, and what rows they suit.
+LANES = {4: "C = 4 n", 1: "any C"}
+
 
 def modules(dims: tuple[int, ...]) -> Iterator[tuple[str, Any]]:
-    """Yield the kernels of a float32 lattice with codes of one word, by dimension."""
+    """Yield the kernels that a GPU runs for a float32 lattice with codes of one word, by dimension;
+    rows are whole blocks of four channels, or not."""
     real = bridge.DTYPES[torch.float32]
     for dim in dims:
-        for made in (
-            embed.make(dim, real),
-            build.make(dim, real, 1),
-            splat.make(dim + 1, real),
-            slice.make(dim + 1, real),
-            dot.make(dim + 1, real),
-        ):
-            yield f"d = {dim}", made
-    for made in (
-        hashing.make(1),
-        neighbors.make(1),
-        midpoints.make(1),
-        plan.make(),
-        blur.make(real, 1),
-        convolve.make(real),
-        segment_max.make(2, real),
-    ):
+        yield f"d = {dim}", embed.make(dim, real)
+        yield f"d = {dim}", build.make(dim, real, 1)
+        for lanes, rows in LANES.items():
+            for made in (splat, slice, dot):
+                yield f"d = {dim}, {rows}", made.make_gpu(dim + 1, real, lanes)
+    for made in (hashing.make(1), neighbors.make(1), midpoints.make(1)):
         yield "any d", made
+    for lanes, rows in LANES.items():
+        for made in (
+            blur.make_gpu(real, 1, lanes),
+            convolve.make_gpu(real, lanes),
+            convolve_channelwise.make_shared_gpu(real, lanes),
+            convolve_channelwise.make_depthwise_gpu(real, lanes),
+            convolve_edges.make_gpu(real, lanes),
+            segment_max.make_gpu(2, real, lanes),
+        ):
+            yield f"any d, {rows}", made
 
 
 def occupancy(quick: bool = False) -> None:
@@ -67,7 +72,7 @@ def occupancy(quick: bool = False) -> None:
                 each = [usage[name] for usage in usages]
                 rows.append(
                     [
-                        f"{name}, {dim}",
+                        f"{_room(made.module)}: {name}, {dim}",
                         " ".join(str(use.registers) for use in each),
                         " ".join(str(use.local) for use in each),
                         " ".join(str(use.shared) for use in each),
@@ -81,6 +86,11 @@ def occupancy(quick: bool = False) -> None:
     names = ", ".join(f"sm_{architecture}" for architecture in architectures)
     columns = ["kernel", "registers", "local bytes", "shared bytes", "occupancy", "loads, stores"]
     table(f"Resources of the kernels, float32, {names}, blocks of 256", columns, rows)
+
+
+def _room(module: Any) -> str:
+    """Return the file of a kernel from the name of its module."""
+    return re.sub(r"^permutogeo_|(_gpu)?(_\d+|_float32)+$", "", module.name)
 
 
 def _describe(accesses: Counter[tuple[str, int]]) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_extensions"))
 
+from gallery import EXECUTED  # noqa: E402
+
 from permutogeo import __version__  # noqa: E402
 
 project = "permutogeo"
@@ -27,11 +29,12 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
     "api_pages",
     "gallery",
     "results",
 ]
-exclude_patterns = ["_build", "_extensions", "inventories", "figures", "runs"]
+exclude_patterns = ["_build", "_extensions", "inventories", "figures", "runs", "gallery/**/*.json"]
 nitpicky = True
 nitpick_ignore_regex = [line.split() for line in (HERE / "nitpick.txt").read_text().splitlines()]
 
@@ -56,6 +59,26 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 900  # of a cell; busy machines
 nb_merge_streams = True
 suppress_warnings = ["config.cache"]
+
+# Examples: `_extensions/gallery.py` says which run, and where the pictures of the others come from.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": rf"/({'|'.join(EXECUTED)})\.py$",
+    "ignore_pattern": r"^_",
+    "copyfile_regex": r"_\w+\.py$",  # modules that examples share, for the archive of all
+    "run_stale_examples": True,
+    "nested_sections": False,
+    "within_subsection_order": "FileNameSortKey",
+    "reset_argv": "gallery.arguments",
+    "image_scrapers": ("gallery.written_pictures",),
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("permutogeo",),
+    "notebook_extensions": set(),  # the scripts take arguments
+    "remove_config_comments": True,
+    "show_signature": False,
+    "write_computation_times": False,
+}
 
 # Docstrings follow Google's style, with PyG's section "Shapes".
 autodoc_typehints_format = "short"

@@ -1,11 +1,14 @@
 """Score over the scale of the features: how many points should share a vertex?
-
-    python examples/choose_scale.py
-    PERMUTOGEO_DATA=/path/to/data python examples/choose_scale.py --task meshes
+============================================================================
 
 Trains one LatticeUNet for each number of points per vertex, for the same seconds of one core, and
 draws its score on the validation part and the seconds of a step to ``TASK.png``. A scale is written
 when it is done, and a repeated command goes on with those that are missing.
+
+::
+
+    python examples/choose_scale.py
+    PERMUTOGEO_DATA=/path/to/data python examples/choose_scale.py --task meshes
 """
 
 import argparse
@@ -85,3 +88,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/choose_scale_rooms.png"

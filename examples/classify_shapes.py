@@ -1,11 +1,14 @@
-"""Classification of shapes, and which classes are taken for each other.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/classify_shapes.py
+"""Classification of shapes, and which classes are taken for each other
+====================================================================
 
 Trains a LatticeUNet on the 907 training shapes of the Princeton Shape Benchmark (512 points each,
 classes "coarse2") with a loader of PyG and the trainer, and tests it on the 907 test shapes. Prints
 the accuracy and draws the confusion of the classes to ``classify_shapes.png``. Expect an accuracy
 of 0.62. Networks of PyG's layers on this task: ``compare_models.py --task shapes``.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/classify_shapes.py
 """
 
 import argparse
@@ -101,3 +104,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/classify_shapes.png"

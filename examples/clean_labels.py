@@ -1,11 +1,14 @@
-"""Cleaning of noisy part labels on meshes and point clouds with a dense CRF.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/clean_labels.py
+"""Cleaning of noisy part labels on meshes and point clouds with a dense CRF
+=========================================================================
 
 Replaces 40 % of the labels of the faces of 30 meshes, and of the points of 114 point clouds, by
 random parts of the same shape, and cleans them with a CRF over position and normal (a face is
 represented by its centroid). The kernel is chosen on other shapes. Expect 98 % correct labels,
 from 66 % and 72 % (docs/benchmarks.md).
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/clean_labels.py
 """
 
 import argparse
@@ -91,3 +94,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/clean_labels.png"

@@ -1,11 +1,14 @@
-"""Parts of scans from a few clicks.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/click_labels.py
+"""Parts of scans from a few clicks
+================================
 
 Takes the part of three points for each part of a shape, as a user would click them, and propagates
 them to all points over position and normal: from the nearest click, by a Gaussian filter, and by
 the bilateral solver. The shapes are the test part of ``LabeledMeshes``, as clouds of 2048 points,
 and meshes with labeled faces, of which one is drawn in ``clicks.png`` (docs/guides/solver.md).
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/click_labels.py
 """
 
 import argparse
@@ -139,3 +142,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/click_labels.png"

@@ -1,10 +1,13 @@
-"""A photograph colored from scribbles.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/colorize.py
+"""A photograph colored from scribbles
+===================================
 
 Takes the colors of short strokes, 1.5 % of the pixels, of photographs of BSDS500 and colors the
 gray image with them: by a joint bilateral filter over position and brightness, and by the bilateral
 solver. Writes ``colorized.png`` and prints the PSNR of the colors (docs/guides/solver.md).
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/colorize.py
 """
 
 import argparse
@@ -99,3 +102,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/solver_colorized.png"

@@ -1,7 +1,5 @@
-"""Lattice models and networks of PyG's layers at equal processor time and equal parameters.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/compare_models.py --task modelnet10 meshes
-    python examples/compare_models.py --task streets rooms
+"""Lattice models and networks of PyG's layers at equal processor time and equal parameters
+========================================================================================
 
 ``modelnet10`` and ``shapes`` classify clouds, ``parts`` labels their points, ``meshes`` the
 vertices of meshes, ``streets`` and ``rooms`` the points of generated scans. Every contender has
@@ -12,6 +10,11 @@ score is taken for all seeds, and only its runs are reported; a longer compariso
 from the tables of a shorter one (``--rates-from docs/runs``). A run is written when it is done, and
 a repeated command goes on with those that are missing. Prints a table, writes it to ``TASK.json``
 and draws the score over the seconds to ``TASK.png``.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/compare_models.py --task modelnet10 meshes
+    python examples/compare_models.py --task streets rooms
 """
 
 import argparse
@@ -351,3 +354,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/compare_rooms.png"

@@ -1,11 +1,14 @@
-"""Mesh denoising with every method of ``permutogeo denoise``.
-
-    python examples/denoise_demo.py --output demo-output
+"""Mesh denoising with every method of ``permutogeo denoise``
+==========================================================
 
 Generates a human-like body, adds noise of a fifth of the mean edge length along the vertex
 normals, denoises it with each method, and writes the meshes (PLY), a picture and an interactive
 page. Expect the vertex RMSE to fall from 3.1 mm to about 1.1 mm, and the mean angle between face
 normals from 20 to about 3 degrees.
+
+::
+
+    python examples/denoise_demo.py --output demo-output
 """
 
 import argparse

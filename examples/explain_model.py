@@ -1,11 +1,14 @@
-"""PyG's GNNExplainer on a trained lattice network: the points that decide the label of a point.
-
-    python examples/explain_model.py
+"""PyG's GNNExplainer on a trained lattice network: the points that decide the label of a point
+============================================================================================
 
 Labels a generated street scan with ``LatticeUNet.from_pretrained("streets")``, picks a point of a
 tree, and lets the explainer find the points whose values its label depends on. Prints how near they
 are, and how much the probability of the label falls when the values of these points, or of as many
 others nearby, are removed; draws labels and importance from above to ``explanation.png``.
+
+::
+
+    python examples/explain_model.py
 """
 
 import argparse
@@ -110,3 +113,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/explanation.png"

@@ -1,10 +1,13 @@
-"""Bilateral filter of a noisy image.
-
-    python examples/filter_image.py --output demo-output
+"""Bilateral filter of a noisy image
+=================================
 
 Draws a scene, adds noise, smooths it with a 5-D bilateral filter on the lattice and writes
 ``before_after.png``: noisy, filtered, clean. Expect the PSNR to rise from about 20 to about 37 dB,
 and the lattice to agree with the exact filter to 53 dB.
+
+::
+
+    python examples/filter_image.py --output demo-output
 """
 
 import argparse

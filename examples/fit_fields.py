@@ -1,11 +1,14 @@
-"""An image and the signed distance field of a mesh, fitted by encodings.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/fit_fields.py
+"""An image and the signed distance field of a mesh, fitted by encodings
+=====================================================================
 
 Fits a photograph of BSDS500 (position to color) and the signed distance of a mesh of ``OpenMeshes``
 (position to distance) with :class:`permutogeo.nn.PermutohedralEncoding` and a small perceptron,
 beside a hash grid of the same size in plain torch, for the same number of steps. Writes
 ``image.png`` and ``distance.png`` (docs/guides/encoding.md).
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/fit_fields.py
 """
 
 import argparse
@@ -175,3 +178,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/encoding_image.png"

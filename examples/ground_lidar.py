@@ -1,11 +1,14 @@
-"""Ground and non-ground points of a survey, by a U-Net on the lattice, tile by tile.
-
-    python examples/ground_lidar.py --output ground-output
+"""Ground and non-ground points of a survey, by a U-Net on the lattice, tile by tile
+=================================================================================
 
 Trains on a generated survey of 2e5 points (terrain with buildings, trees and outliers) and labels
 one of 1e6 points; the area of the training does not count in the figures. Expect 99.8 % correct
 labels (docs/guides/lidar.md). The labels are written to a LAZ file as classes 2 (ground) and 1
 (other), and a map of a part of them to ``ground.png``.
+
+::
+
+    python examples/ground_lidar.py --output ground-output
 """
 
 import argparse
@@ -119,3 +122,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/lidar_ground.png"

@@ -1,11 +1,14 @@
-"""Six hard cases of mesh denoising: pictures, and a table of simulated scans.
-
-    python examples/hard_cases.py --output demo-output/hard_cases
+"""Six hard cases of mesh denoising: pictures, and a table of simulated scans
+==========================================================================
 
 A pyramid and a cone seen by a simulated depth camera, with the noise angle and correlation of
 Kinect scans; rounded depth; a clean CAD part of slivers; a coarse model; parts whose edges differ
 1 : 8. Writes a picture and an entry of ``results.json`` for each, and with ``--scans`` the table of
 docs/guides/denoising.md: all solids with each kind of noise.
+
+::
+
+    python examples/hard_cases.py --output demo-output/hard_cases
 """
 
 import argparse
@@ -124,3 +127,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/hard_cases.png"

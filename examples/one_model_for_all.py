@@ -1,11 +1,14 @@
-"""One network for an image, a mesh and a point cloud in the same batch.
-
-    python examples/one_model_for_all.py --output runs/one_model_for_all
+"""One network for an image, a mesh and a point cloud in the same batch
+====================================================================
 
 Generates an image, a bumpy sphere as a mesh and a scan of two walls as a point cloud, and turns
 each into points with values ``x`` and lattice coordinates ``feature``. One LatticeUNet trains on a
 batch of all three to segment the marked region of each (disk, cap, wall). Expect more than 95 %
 correct points on each, and ``parts.png`` with predictions and ground truth.
+
+::
+
+    python examples/one_model_for_all.py --output runs/one_model_for_all
 """
 
 import argparse
@@ -116,3 +119,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/one_model_for_all.png"

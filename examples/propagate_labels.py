@@ -1,12 +1,15 @@
-"""Labels of photographs from 1 % of their pixels.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/propagate_labels.py
+"""Labels of photographs from 1 % of their pixels
+==============================================
 
 Keeps the class of 1 % of the pixels of images of VOC 2012, chosen at random, and propagates them to
 all pixels: from the nearest labeled pixel, by a joint bilateral filter of the labels, and by the
 bilateral solver. The bandwidths of both are chosen on training images. Prints the accuracy and the
 mean intersection over union of the classes of an image, averaged over images
 (docs/guides/solver.md).
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/propagate_labels.py
 """
 
 import argparse
@@ -138,3 +141,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/solver_labels.png"

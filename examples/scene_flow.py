@@ -1,11 +1,14 @@
-"""Scene flow between two scans: an HPLFlowNet trained on generated motion.
-
-    python examples/scene_flow.py
+"""Scene flow between two scans: an HPLFlowNet trained on generated motion
+=======================================================================
 
 A scene has boxes that move rigidly and pairs of boxes with a joint between them. Both scans are
 sampled independently: no point of the first is seen again in the second. Prints the mean error of
 the flow on test scenes beside that of no motion, and of moving each point to the nearest one of the
 second scan, for points of rigid and of jointed objects, and writes ``scene_flow.json``.
+
+::
+
+    python examples/scene_flow.py
 """
 
 import argparse
@@ -127,3 +130,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/scene_flow.png"

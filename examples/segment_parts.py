@@ -1,11 +1,14 @@
-"""Part segmentation of labeled shapes, category by category.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/segment_parts.py
+"""Part segmentation of labeled shapes, category by category
+=========================================================
 
 Trains a LatticeUNet on 266 shapes of 19 categories (512 points each, 94 parts; the category of a
 shape is given) with a loader of PyG and the trainer, and tests it on 114 others. Prints the mean
 IoU of each category and draws it to ``segment_parts.png``. Expect a mean of 0.67. Networks of
 PyG's layers on this task: ``compare_models.py --task parts``.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/segment_parts.py
 """
 
 import argparse
@@ -111,3 +114,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/segment_parts.png"

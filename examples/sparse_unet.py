@@ -1,11 +1,14 @@
-"""Ground, trees and buildings of a survey, by a sparse U-Net written for spconv, without CUDA.
-
-    python examples/sparse_unet.py
+"""Ground, trees and buildings of a survey, by a sparse U-Net written for spconv, without CUDA
+===========================================================================================
 
 The network uses the calls of spconv 2 (submanifold, strided and inverse convolutions that share
 ``indice_key``); only the import differs. It is trained on the southern half of a generated survey
 of 2e5 points in voxels of 1 m, and labels the northern half (docs/guides/spconv.md). Writes
 ``classes.png``.
+
+::
+
+    python examples/sparse_unet.py
 """
 
 import argparse
@@ -133,3 +136,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/spconv_classes.png"

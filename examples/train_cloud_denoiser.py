@@ -1,12 +1,15 @@
-"""Training of the point cloud denoiser that ships with the package.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/train_cloud_denoiser.py --output runs/clouds
+"""Training of the point cloud denoiser that ships with the package
+================================================================
 
 Trains on points of generated sharp shapes and of the open meshes in the public domain or under
 CC BY, with noise of several kinds and levels. Writes ``cloud_denoiser.safetensors``, to be loaded
 by ``CloudDenoiser.from_pretrained(path)``. Without PERMUTOGEO_DATA the open meshes are left out.
 docs/guides/clouds.md has the figures of the shipped weights; ``permutogeo bench clouds`` measures
 them on other shapes.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/train_cloud_denoiser.py --output runs/clouds
 """
 
 import argparse
@@ -75,3 +78,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/train_cloud_denoiser.png"

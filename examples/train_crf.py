@@ -1,12 +1,15 @@
 """When does a CRF behind a network pay for its time?
-
-    python examples/train_crf.py
+==================================================
 
 Labels generated street scans, where each point has its height and a noisy reflectance. A network
 that sees each point by itself, and a LatticeUNet, are trained for the same seconds of one core
 without a CRF, with a CRF at the learning rate of the network, and with a CRF at a rate of its own
 (``parameter_groups``). Prints the mean IoU on test scenes and how far the weight of the kernel
 moved, and writes ``train_crf.json``. Expect the CRF to pay behind the point-wise network only.
+
+::
+
+    python examples/train_crf.py
 """
 
 import argparse
@@ -115,3 +118,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/train_crf.png"

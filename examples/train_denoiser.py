@@ -1,6 +1,5 @@
-"""Training of the mesh denoiser that ships with the package.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/train_denoiser.py --output runs/train_denoiser
+"""Training of the mesh denoiser that ships with the package
+=========================================================
 
 Trains the networks of meshes on generated sharp shapes, bodies, the open meshes in the public
 domain or under CC BY, and surfaces made from these: dense, irregular, coarse, with weak creases,
@@ -11,6 +10,10 @@ its last stage. ``combined.safetensors`` has them and the shipped networks for i
 Without PERMUTOGEO_DATA the open meshes are left out. docs/guides/denoising.md has the figures of
 the shipped weights: seed 0, 343 meshes, about 20 minutes on one core. The networks for independent
 noise are kept from an earlier training, which this script does not repeat.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/train_denoiser.py --output runs/train_denoiser
 """
 
 import argparse
@@ -176,3 +179,5 @@ def main():
 if __name__ == "__main__":
     torch.set_num_threads(min(2, torch.get_num_threads()))
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/train_denoiser.png"

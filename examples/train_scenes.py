@@ -1,12 +1,15 @@
-"""Train the shipped networks that label scans of streets and rooms.
-
-    python examples/train_scenes.py
-    python examples/train_scenes.py --scenes rooms
+"""Train the shipped networks that label scans of streets and rooms
+================================================================
 
 Trains a LatticeUNet on generated scenes for the given seconds of one core: batches of two scenes,
 turned about the vertical, thinned and jittered. Prints the intersection over union of each class on
 test scenes, and writes ``SCENES.safetensors``, for ``LatticeUNet.from_pretrained``, and
 ``SCENES.json``.
+
+::
+
+    python examples/train_scenes.py
+    python examples/train_scenes.py --scenes rooms
 """
 
 import argparse
@@ -89,3 +92,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/train_scenes.png"

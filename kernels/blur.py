@@ -135,3 +135,32 @@ def make_blocks(dtype: type, radius: int, lanes: int) -> SimpleNamespace:
                         blur_row(v, blocks, neighbors, column[a], here, odd, even)
 
     return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis, sweep=sweep)
+
+
+@cache
+def make_gpu(dtype: type, radius: int, lanes: int) -> SimpleNamespace:
+    module = named("blur_gpu", dtype, radius, lanes)
+    Row, load, store = rows.gpu_block(dtype, lanes)
+    sides = 2 * radius
+    Column = wp.types.vector(length=max(1, sides), dtype=wp.int32)
+    Tap = wp.types.vector(length=1 + sides, dtype=dtype)
+
+    @kernel(module)
+    def axis(
+        start: int,
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
+        column: Column,  # columns of the neighbors on this axis
+        tap: Tap,  # weight of the center, then of these neighbors
+        values: wp.array2d(dtype=Row),  # [M + 1, blocks], the last row zero
+        out: wp.array2d(dtype=Row),  # [M + 1, blocks], out, the last row is not written
+    ):
+        """Weighted sum along one lattice axis. A thread owns a block of a vertex's row."""
+        t, b = wp.tid()
+        v = t + start
+        total = tap[0] * load(values, v, b)
+        for j in range(sides):
+            r = neighbors[v, column[j]]
+            total += tap[1 + j] * load(values, wp.where(r < 0, neighbors.shape[0], r), b)
+        store(out, v, b, total)
+
+    return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis)

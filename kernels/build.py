@@ -1,5 +1,4 @@
-"""Points to barycentric weights and vertices: fused embedding and hash insertion with one table
-per thread, codes for one shared table, and look-up on an existing lattice."""
+"""Points to barycentric weights and codes, and look-up on an existing lattice."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -9,22 +8,12 @@ import warp as wp
 from permutogeo.kernels import simplex, table
 from permutogeo.kernels.module import kernel, named
 
-# Points whose corners are embedded before they are inserted, so that the slots are in the cache.
-CHUNK = 16
-
 
 @cache
-def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
-    module = named("build", dim, dtype, words)
-    point = simplex.make(dim, dtype)
-    hashing = table.functions(words)
-    Real, Feature, Weight, Vertex = point.Real, point.Feature, point.Weight, point.Vertex
-    Code, first_slot, next_slot = hashing.Code, hashing.first_slot, hashing.next_slot
-    elevate, split, barycentric = point.elevate, point.split, point.barycentric
-    axis_label = point.axis_label
-    prefetch_slot, prefetch_code = hashing.prefetch_slot, hashing.prefetch_code
-    corners = dim + 1
-    chunk = CHUNK
+def code_functions(dim: int, dtype: type, words: int) -> SimpleNamespace:
+    """Return the code type of lattice points, its hash, and the code of a point's lowest corner."""
+    hashing, Real = table.functions(words), simplex.make(dim, dtype).Real
+    Code = hashing.Code
 
     @wp.func
     def encode(
@@ -42,130 +31,19 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
             code += graph[i] * stride[dim]
         return code
 
-    @wp.func
-    def enter(
-        corner: Code,
-        t: int,
-        n: int,
-        shift: int,
-        slots: wp.array2d(dtype=wp.int32),
-        code: wp.array2d(dtype=Code),
-    ):
-        """Index of a code in the list of table ``t``, which is ``n`` if it is entered."""
-        mask = slots.shape[1] - 1
-        slot = first_slot(corner, shift)
-        index = slots[t, slot]
-        while index >= 0 and not (code[t, index] == corner):
-            slot = next_slot(slot, mask)
-            index = slots[t, slot]
-        if index < 0:
-            slots[t, slot] = n
-            code[t, n] = corner
-            index = n
-        return index
+    return SimpleNamespace(encode=encode, **vars(hashing))
 
-    @kernel(module)
-    def insert(
-        start: int,
-        feature: wp.array1d(dtype=Feature),  # [N]
-        graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
-        scale: Real,
-        subdiagonal: Real,
-        low: Real,
-        stride: wp.array1d(dtype=Code),  # [dim + 1]
-        step: wp.array1d(dtype=Code),  # [dim], by axis label
-        end: wp.array1d(dtype=wp.int64),  # [tables]
-        shift: int,
-        limit: int,
-        slots: wp.array2d(dtype=wp.int32),  # [tables, capacity], in and out
-        code: wp.array2d(dtype=Code),  # [tables, limit + CHUNK x corners], in and out
-        count: wp.array1d(dtype=wp.int32),  # [tables], in and out
-        progress: wp.array1d(dtype=wp.int64),  # [tables], in and out: next point
-        wanted: wp.array2d(dtype=Code),  # [tables, CHUNK x corners], not used
-        weight: wp.array1d(dtype=Weight),  # [N], out
-        vertex: wp.array1d(dtype=Vertex),  # [N], out: index in the table's own list
-    ):
-        """Embed a run of points and insert their corners into the run's table. A thread owns a run
-        and its table.
 
-        Returns at the end of the run, or early once the table holds more than ``limit`` codes, for
-        the caller to grow it.
-        """
-        t = wp.tid() + start
-        n = count[t]
-        i = int(progress[t])
-        last = int(end[t])
-        while i < last and n <= limit:
-            floor, order = split(elevate(feature[i], scale, subdiagonal))
-            weight[i] = barycentric(order)
-            corner = encode(floor, low, stride, graph, i)
-            row = Vertex()
-            for k in range(corners):
-                index = enter(corner, t, n, shift, slots, code)
-                if index == n:
-                    n += 1
-                row[k] = index
-                if k < dim:
-                    corner += step[axis_label(order[k])]
-            vertex[i] = row
-            i += 1
-        progress[t] = wp.int64(i)
-        count[t] = n
-
-    @kernel(module)
-    def insert_chunks(
-        start: int,
-        feature: wp.array1d(dtype=Feature),  # [N]
-        graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
-        scale: Real,
-        subdiagonal: Real,
-        low: Real,
-        stride: wp.array1d(dtype=Code),  # [dim + 1]
-        step: wp.array1d(dtype=Code),  # [dim], by axis label
-        end: wp.array1d(dtype=wp.int64),  # [tables]
-        shift: int,
-        limit: int,
-        slots: wp.array2d(dtype=wp.int32),  # [tables, capacity], in and out
-        code: wp.array2d(dtype=Code),  # [tables, limit + CHUNK x corners], in and out
-        count: wp.array1d(dtype=wp.int32),  # [tables], in and out
-        progress: wp.array1d(dtype=wp.int64),  # [tables], in and out: next point
-        wanted: wp.array2d(dtype=Code),  # [tables, CHUNK x corners], workspace
-        weight: wp.array1d(dtype=Weight),  # [N], out
-        vertex: wp.array1d(dtype=Vertex),  # [N], out: index in the table's own list
-    ):
-        """The same for tables that do not fit the cache: slots and codes of a few points are
-        prefetched before they are read."""
-        t = wp.tid() + start
-        n = count[t]
-        first = int(progress[t])
-        last = int(end[t])
-        while first < last and n <= limit:
-            points = wp.min(chunk, last - first)
-            for p in range(points):
-                i = first + p
-                floor, order = split(elevate(feature[i], scale, subdiagonal))
-                weight[i] = barycentric(order)
-                corner = encode(floor, low, stride, graph, i)
-                for k in range(corners):
-                    wanted[t, p * corners + k] = corner
-                    prefetch_slot(slots, t, first_slot(corner, shift))
-                    if k < dim:
-                        corner += step[axis_label(order[k])]
-            for c in range(points * corners):
-                index = slots[t, first_slot(wanted[t, c], shift)]
-                prefetch_code(code, t, wp.max(index, 0))
-            for p in range(points):
-                row = Vertex()
-                for k in range(corners):
-                    corner = wanted[t, p * corners + k]
-                    index = enter(corner, t, n, shift, slots, code)
-                    if index == n:
-                        n += 1
-                    row[k] = index
-                vertex[first + p] = row
-            first += points
-        progress[t] = wp.int64(first)
-        count[t] = n
+@cache
+def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
+    module = named("build", dim, dtype, words)
+    point = simplex.make(dim, dtype)
+    coding = code_functions(dim, dtype, words)
+    Real, Feature, Weight, Vertex = point.Real, point.Feature, point.Weight, point.Vertex
+    Code, first_slot, next_slot = coding.Code, coding.first_slot, coding.next_slot
+    elevate, split, barycentric = point.elevate, point.split, point.barycentric
+    axis_label, encode = point.axis_label, coding.encode
+    corners = dim + 1
 
     @kernel(module)
     def codes(
@@ -242,8 +120,6 @@ def make(dim: int, dtype: type, words: int) -> SimpleNamespace:
     return SimpleNamespace(
         module=module,
         Real=Real,
-        insert=insert,
-        insert_chunks=insert_chunks,
         codes=codes,
         locate=locate,
     )

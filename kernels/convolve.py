@@ -56,3 +56,27 @@ def make(dtype: type) -> SimpleNamespace:
         copy1(values1, first + i, r, neighbors, out1)
 
     return SimpleNamespace(module=module, gather=gather)
+
+
+@cache
+def make_gpu(dtype: type, lanes: int) -> SimpleNamespace:
+    module = named("convolve_gpu", dtype, lanes)
+    Row, load, store = rows.gpu_block(dtype, lanes)
+
+    @kernel(module)
+    def gather(
+        start: int,
+        first: int,
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
+        values: wp.array2d(dtype=Row),  # [M + 1, blocks], the last row zero
+        out: wp.array2d(dtype=Row),  # [n * K, blocks], out
+    ):
+        """Copy the values of the neighbors of vertices from ``first`` on. A thread owns a block of
+        a neighbor's row."""
+        t, k, b = wp.tid()
+        i = t + start
+        r = neighbors[first + i, k]
+        row = load(values, wp.where(r < 0, neighbors.shape[0], r), b)
+        store(out, i * neighbors.shape[1] + k, b, row)
+
+    return SimpleNamespace(module=module, gather=gather)

@@ -91,35 +91,56 @@ def make_shared(dtype: type) -> SimpleNamespace:
                 inner += dot1(values1, n, grad1, v)
                 out[t, k] = out[t, k] + wp.float64(inner)
 
+    return SimpleNamespace(module=module, convolve=convolve, correlate=correlate)
+
+
+@cache
+def make_shared_gpu(dtype: type, lanes: int) -> SimpleNamespace:
+    module = named("convolve_shared_gpu", dtype, lanes)
+    Row, load, store = rows.gpu_block(dtype, lanes)
+
     @kernel(module)
-    def correlate_taps(
+    def convolve(
+        start: int,
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
+        filter: wp.array1d(dtype=dtype),  # [K]
+        values: wp.array2d(dtype=Row),  # [M + 1, blocks], the last row zero
+        out: wp.array2d(dtype=Row),  # [M, blocks], out
+    ):
+        """Apply one scalar filter to all channels. A thread owns a block of a vertex's row."""
+        t, b = wp.tid()
+        v = t + start
+        total = Row()
+        for k in range(filter.shape[0]):
+            r = neighbors[v, k]
+            total += filter[k] * load(values, wp.where(r < 0, neighbors.shape[0], r), b)
+        store(out, v, b, total)
+
+    @kernel(module)
+    def correlate(
         start: int,
         run: int,
-        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (the last row) where absent
-        values16: wp.array2d(dtype=Row16),  # [M + 1, C], the last row zero
-        values4: wp.array2d(dtype=Row4),
-        values1: wp.array2d(dtype=Row1),
-        grad16: wp.array2d(dtype=Row16),  # [M, C]
-        grad4: wp.array2d(dtype=Row4),
-        grad1: wp.array2d(dtype=Row1),
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
+        values: wp.array2d(dtype=Row),  # [M + 1, blocks], the last row zero
+        grad: wp.array2d(dtype=Row),  # [M, blocks]
         out: wp.array2d(dtype=wp.float64),  # [runs, K], out
     ):
-        """The same on a GPU: a thread owns a tap of a run of vertices."""
+        """Filter gradient ``sum_v <values at neighbor k of v, grad_v>``. A thread owns a tap of a
+        run of vertices."""
         i, k = wp.tid()
         t = i + start
         total = wp.float64(0.0)
         first = t * run
         for v in range(first, first + wp.min(run, neighbors.shape[0] - first)):
-            n = neighbors[v, k]
-            inner = dot16(values16, n, grad16, v)
-            inner += dot4(values4, n, grad4, v)
-            inner += dot1(values1, n, grad1, v)
+            r = neighbors[v, k]
+            n = wp.where(r < 0, neighbors.shape[0], r)
+            inner = dtype(0.0)
+            for b in range(grad.shape[1]):
+                inner += wp.dot(load(values, n, b), load(grad, v, b))
             total += wp.float64(inner)
         out[t, k] = total
 
-    return SimpleNamespace(
-        module=module, convolve=convolve, correlate=correlate, correlate_taps=correlate_taps
-    )
+    return SimpleNamespace(module=module, convolve=convolve, correlate=correlate)
 
 
 @cache
@@ -159,29 +180,8 @@ def make_depthwise(dtype: type) -> SimpleNamespace:
 
         return add_product
 
-    def sum_products(Row):
-        @wp.func
-        def sum_products(
-            x: wp.array2d(dtype=Row),
-            y: wp.array2d(dtype=Row),
-            first: int,
-            last: int,
-            k: int,
-            neighbors: wp.array2d(dtype=wp.int32),
-            r: int,
-            out: wp.array2d(dtype=Row),
-        ):
-            for b in range(out.shape[1]):
-                total = Row()
-                for v in range(first, last):
-                    total += wp.cw_mul(x[neighbors[v, k], b], y[v, b])
-                out[r, b] = total
-
-        return sum_products
-
     filter16, filter4, filter1 = rows.per_block(dtype, filter_row)
     add16, add4, add1 = rows.per_block(dtype, add_product)
-    sum16, sum4, sum1 = rows.per_block(dtype, sum_products)
 
     @kernel(module)
     def convolve(
@@ -230,31 +230,51 @@ def make_depthwise(dtype: type) -> SimpleNamespace:
                 add4(values4, n, grad4, v, t * taps + k, out4)
                 add1(values1, n, grad1, v, t * taps + k, out1)
 
+    return SimpleNamespace(module=module, convolve=convolve, correlate=correlate)
+
+
+@cache
+def make_depthwise_gpu(dtype: type, lanes: int) -> SimpleNamespace:
+    module = named("convolve_depthwise_gpu", dtype, lanes)
+    Row, load, store = rows.gpu_block(dtype, lanes)
+
     @kernel(module)
-    def correlate_taps(
+    def convolve(
+        start: int,
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
+        bank: wp.array2d(dtype=Row),  # [K, blocks]
+        values: wp.array2d(dtype=Row),  # [M + 1, blocks], the last row zero
+        out: wp.array2d(dtype=Row),  # [M, blocks], out
+    ):
+        """Apply a filter of its own to each channel. A thread owns a block of a vertex's row."""
+        t, b = wp.tid()
+        v = t + start
+        total = Row()
+        for k in range(bank.shape[0]):
+            r = neighbors[v, k]
+            row = load(values, wp.where(r < 0, neighbors.shape[0], r), b)
+            total += wp.cw_mul(load(bank, k, b), row)
+        store(out, v, b, total)
+
+    @kernel(module)
+    def correlate(
         start: int,
         run: int,
-        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (the last row) where absent
-        values16: wp.array2d(dtype=Row16),  # [M + 1, C], the last row zero
-        values4: wp.array2d(dtype=Row4),
-        values1: wp.array2d(dtype=Row1),
-        grad16: wp.array2d(dtype=Row16),  # [M, C]
-        grad4: wp.array2d(dtype=Row4),
-        grad1: wp.array2d(dtype=Row1),
-        out16: wp.array2d(dtype=Row16),  # [runs * K, C], out
-        out4: wp.array2d(dtype=Row4),
-        out1: wp.array2d(dtype=Row1),
+        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
+        values: wp.array2d(dtype=Row),  # [M + 1, blocks], the last row zero
+        grad: wp.array2d(dtype=Row),  # [M, blocks]
+        out: wp.array2d(dtype=Row),  # [runs * K, blocks], out
     ):
-        """The same on a GPU: a thread owns a tap of a run of vertices."""
-        i, k = wp.tid()
+        """Filter gradient ``sum_v values at neighbor k of v * grad_v``, per channel. A thread owns
+        a block of channels of a tap of a run of vertices."""
+        i, k, b = wp.tid()
         t = i + start
-        taps = neighbors.shape[1]
+        total = Row()
         first = t * run
-        last = first + wp.min(run, neighbors.shape[0] - first)
-        sum16(values16, grad16, first, last, k, neighbors, t * taps + k, out16)
-        sum4(values4, grad4, first, last, k, neighbors, t * taps + k, out4)
-        sum1(values1, grad1, first, last, k, neighbors, t * taps + k, out1)
+        for v in range(first, first + wp.min(run, neighbors.shape[0] - first)):
+            r = neighbors[v, k]
+            row = load(values, wp.where(r < 0, neighbors.shape[0], r), b)
+            total += wp.cw_mul(row, load(grad, v, b))
+        store(out, t * neighbors.shape[1] + k, b, total)
 
-    return SimpleNamespace(
-        module=module, convolve=convolve, correlate=correlate, correlate_taps=correlate_taps
-    )
+    return SimpleNamespace(module=module, convolve=convolve, correlate=correlate)

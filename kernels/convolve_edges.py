@@ -70,6 +70,29 @@ def make(dtype: type) -> SimpleNamespace:
 
 
 @cache
+def make_gpu(dtype: type, lanes: int) -> SimpleNamespace:
+    module = named("convolve_edges_gpu", dtype, lanes)
+    Row, load, store = rows.gpu_block(dtype, lanes)
+
+    @kernel(module)
+    def add(
+        start: int,
+        first: int,
+        x: wp.array2d(dtype=Row),  # [n, blocks]
+        target: wp.array1d(dtype=wp.int32),  # [E], distinct within a launch
+        out: wp.array2d(dtype=Row),  # [targets, blocks], in and out
+    ):
+        """Add rows to the targets of the edges from ``first`` on. A thread owns a block of an
+        edge's row."""
+        j, b = wp.tid()
+        i = j + start
+        t = target[first + i]
+        store(out, t, b, load(out, t, b) + load(x, i, b))
+
+    return SimpleNamespace(module=module, add=add)
+
+
+@cache
 def make_sort() -> SimpleNamespace:
     module = named("sort_edges")
 

@@ -61,3 +61,29 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         out[i] = dot1(x1, i, values1, v, sums)
 
     return SimpleNamespace(module=module, inner=inner)
+
+
+@cache
+def make_gpu(corners: int, dtype: type, lanes: int) -> SimpleNamespace:
+    module = named("dot_gpu", corners, dtype, lanes)
+    not_negative = NOT_NEGATIVE
+    Row, load, _ = rows.gpu_block(dtype, lanes)
+
+    @kernel(module)
+    def inner(
+        start: int,
+        vertex: wp.array2d(dtype=wp.int32),  # [N, corners]
+        x: wp.array2d(dtype=Row),  # [N, blocks]
+        values: wp.array2d(dtype=Row),  # [M, blocks]
+        out: wp.array2d(dtype=dtype),  # [N, corners], out
+    ):
+        """``<x_i, values at corner k>``. A thread owns a corner of a point."""
+        t, k = wp.tid()
+        i = t + start
+        v = vertex[i, k] & not_negative
+        total = dtype(0.0)
+        for b in range(x.shape[1]):
+            total += wp.dot(load(x, i, b), load(values, v, b))
+        out[i, k] = total
+
+    return SimpleNamespace(module=module, inner=inner)

@@ -1,4 +1,4 @@
-"""Range of the features, and the derivative of the barycentric weights in them."""
+"""Derivative of the barycentric weights in the features."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -15,31 +15,6 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
     point = simplex.make(dim, dtype)
     Real, Feature, Weight = point.Real, point.Feature, point.Weight
     elevate, split, axis_label = point.elevate, point.split, point.axis_label
-    zero = dtype(0.0)
-
-    @kernel(module)
-    def bounds(
-        start: int,
-        chunk: int,
-        feature: wp.array1d(dtype=Feature),  # [N]
-        low: wp.array1d(dtype=Feature),  # [chunks], out
-        high: wp.array1d(dtype=Feature),  # [chunks], out
-        poison: wp.array1d(dtype=Feature),  # [chunks], out: NaN where a value is not finite
-    ):
-        """Range of the features. A thread owns a chunk of points."""
-        t = wp.tid() + start
-        first = t * chunk
-        least = feature[first]
-        most = least
-        bad = least * zero
-        for i in range(first + 1, wp.min(first + chunk, feature.shape[0])):
-            f = feature[i]
-            least = wp.min(least, f)
-            most = wp.max(most, f)
-            bad += f * zero
-        low[t] = least
-        high[t] = most
-        poison[t] = bad
 
     @kernel(module)
     def tangent(
@@ -91,6 +66,4 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
             result[j] = dtype(slope)
         out[i] = result
 
-    return SimpleNamespace(
-        module=module, Real=Real, bounds=bounds, tangent=tangent, adjoint=adjoint
-    )
+    return SimpleNamespace(module=module, Real=Real, tangent=tangent, adjoint=adjoint)

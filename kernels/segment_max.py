@@ -90,6 +90,86 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
     return SimpleNamespace(module=module, maximum=maximum, attaining=attaining, spread=spread)
 
 
+@cache
+def make_gpu(corners: int, dtype: type, lanes: int) -> SimpleNamespace:
+    module = named("segment_max_gpu", corners, dtype, lanes)
+    not_negative, zero = NOT_NEGATIVE, dtype(0.0)
+    Row, load, store = rows.gpu_block(dtype, lanes)
+
+    @kernel(module)
+    def maximum(
+        start: int,
+        begin: wp.array1d(dtype=wp.int32),  # [M + 1] or longer
+        order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
+        x: wp.array2d(dtype=Row),  # [N, blocks]
+        out: wp.array2d(dtype=Row),  # [M, blocks], out
+    ):
+        """Maximum over the points at a vertex, 0 without any. A thread owns a block of a vertex's
+        row."""
+        t, b = wp.tid()
+        v = t + start
+        first = begin[v]
+        most = Row()
+        if begin[v + 1] > first:
+            most = load(x, (order[first] & not_negative) / corners, b)
+        for e in range(first + 1, begin[v + 1]):
+            row = load(x, (order[e] & not_negative) / corners, b)
+            for c in range(lanes):
+                # NaN replaces any number and stays.
+                replaces = row[c] > most[c] or row[c] != row[c]
+                most[c] = wp.where(replaces, row[c], most[c])
+        store(out, v, b, most)
+
+    @kernel(module)
+    def attaining(
+        start: int,
+        begin: wp.array1d(dtype=wp.int32),  # [M + 1] or longer
+        order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
+        term: wp.array2d(dtype=Row),  # [N, blocks]
+        x: wp.array2d(dtype=Row),  # [N, blocks]
+        most: wp.array2d(dtype=Row),  # [M, blocks]
+        out: wp.array2d(dtype=Row),  # [M, blocks], out
+    ):
+        """Sum of ``term`` over the points that attain the maximum. A thread owns a block of a
+        vertex's row."""
+        t, b = wp.tid()
+        v = t + start
+        top = load(most, v, b)
+        total = Row()
+        for e in range(begin[v], begin[v + 1]):
+            i = (order[e] & not_negative) / corners
+            row = load(x, i, b)
+            each = load(term, i, b)
+            for c in range(lanes):
+                total[c] = total[c] + wp.where(row[c] == top[c], each[c], zero)
+        store(out, v, b, total)
+
+    @kernel(module)
+    def spread(
+        start: int,
+        vertex: wp.array2d(dtype=wp.int32),  # [N, corners], M where absent
+        part: wp.array2d(dtype=Row),  # [M, blocks]
+        x: wp.array2d(dtype=Row),  # [N, blocks]
+        most: wp.array2d(dtype=Row),  # [M, blocks]
+        out: wp.array2d(dtype=Row),  # [N, blocks], out
+    ):
+        """Transpose of ``attaining``. A thread owns a block of a point's row."""
+        t, b = wp.tid()
+        i = t + start
+        row = load(x, i, b)
+        total = Row()
+        for k in range(corners):
+            v = vertex[i, k]
+            if v < most.shape[0]:
+                top = load(most, v, b)
+                each = load(part, v, b)
+                for c in range(lanes):
+                    total[c] = total[c] + wp.where(row[c] == top[c], each[c], zero)
+        store(out, i, b, total)
+
+    return SimpleNamespace(module=module, maximum=maximum, attaining=attaining, spread=spread)
+
+
 def _largest(Row: type, corners: int) -> wp.Function:
     length, not_negative = Row._length_, NOT_NEGATIVE
 

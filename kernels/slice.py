@@ -63,3 +63,32 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         slice1(values1, i, v, w, out1)
 
     return SimpleNamespace(module=module, gather=gather)
+
+
+@cache
+def make_gpu(corners: int, dtype: type, lanes: int) -> SimpleNamespace:
+    module = named("slice_gpu", corners, dtype, lanes)
+    not_negative = NOT_NEGATIVE
+    Row, load, store = rows.gpu_block(dtype, lanes)
+    Weight = wp.types.vector(length=corners, dtype=dtype)
+    Vertex = wp.types.vector(length=corners, dtype=wp.int32)
+
+    @kernel(module)
+    def gather(
+        start: int,
+        vertex: wp.array1d(dtype=Vertex),  # [N]
+        weight: wp.array1d(dtype=Weight),  # [N]
+        values: wp.array2d(dtype=Row),  # [M, blocks]
+        out: wp.array2d(dtype=Row),  # [N, blocks], out
+    ):
+        """Weighted sum over the corners of a point. A thread owns a block of a point's row."""
+        t, b = wp.tid()
+        i = t + start
+        v = vertex[i]
+        w = weight[i]
+        total = Row()
+        for k in range(corners):
+            total += w[k] * load(values, v[k] & not_negative, b)
+        store(out, i, b, total)
+
+    return SimpleNamespace(module=module, gather=gather)

@@ -5,7 +5,7 @@ of threads.
 few vertices. ``collect`` sums over the sorted corners of each vertex: for many vertices.
 
 On a GPU a thread per vertex would be nearly serial where many points share few vertices:
-``collect_pieces`` sums pieces of long lists of corners, and ``collect_long`` the pieces.
+``collect_pieces`` sums pieces of long lists of corners, and ``collect`` the pieces.
 """
 
 from functools import cache
@@ -63,26 +63,8 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
 
         return sum_edges
 
-    def sum_pieces(Row):
-        @wp.func
-        def sum_pieces(
-            partial: wp.array2d(dtype=Row),
-            first: int,
-            last: int,
-            v: int,
-            out: wp.array2d(dtype=Row),
-        ):
-            for b in range(out.shape[1]):
-                total = Row()
-                for p in range(first, last):
-                    total += partial[p, b]
-                out[v, b] = total
-
-        return sum_pieces
-
     add16, add4, add1 = rows.per_block(dtype, add_to_corners)
     sum16, sum4, sum1 = rows.per_block(dtype, sum_edges)
-    pieces16, pieces4, pieces1 = rows.per_block(dtype, sum_pieces)
     prefetch, distance = rows.prefetch(dtype), rows.AHEAD
 
     @wp.func_native(rows.PREFETCH)
@@ -145,6 +127,30 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         sum4(x4, begin[v], begin[v + 1], order, weight, v, out4)
         sum1(x1, begin[v], begin[v + 1], order, weight, v, out1)
 
+    return SimpleNamespace(module=module, scatter=scatter, collect=collect)
+
+
+@cache
+def make_gpu(corners: int, dtype: type, lanes: int) -> SimpleNamespace:
+    module = named("splat_gpu", corners, dtype, lanes)
+    not_negative = NOT_NEGATIVE
+    Row, load, store = rows.gpu_block(dtype, lanes)
+
+    @wp.func
+    def sum_edges(
+        x: wp.array2d(dtype=Row),
+        b: int,
+        first: int,
+        last: int,
+        order: wp.array1d(dtype=wp.int32),
+        weight: wp.array1d(dtype=dtype),
+    ):
+        total = Row()
+        for e in range(first, last):
+            corner = order[e] & not_negative
+            total += weight[corner] * load(x, corner / corners, b)
+        return total
+
     @kernel(module)
     def collect_pieces(
         start: int,
@@ -153,18 +159,16 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         begin: wp.array1d(dtype=wp.int32),  # [M + 1]
         order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
         weight: wp.array1d(dtype=dtype),  # [N * corners]
-        x16: wp.array2d(dtype=Row16),  # [N, C]
-        x4: wp.array2d(dtype=Row4),
-        x1: wp.array2d(dtype=Row1),
-        partial16: wp.array2d(dtype=Row16),  # [P, C], out
-        partial4: wp.array2d(dtype=Row4),
-        partial1: wp.array2d(dtype=Row1),
+        x: wp.array2d(dtype=Row),  # [N, blocks]
+        partial: wp.array2d(dtype=Row),  # [P, blocks], out
     ):
-        """Weighted sum over a piece of the corners at a vertex. A thread owns a piece.
+        """Weighted sum over a piece of the corners at a vertex. A thread owns a block of a piece's
+        row.
 
         There are at most ``P`` pieces; the host does not know how many.
         """
-        p = wp.tid() + start
+        t, b = wp.tid()
+        p = t + start
         low = int(0)
         high = piece.shape[0] - 1
         if p < piece[high]:
@@ -176,48 +180,34 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
                     high = middle
             first = begin[low] + (p - piece[low]) * length[low]
             last = first + wp.min(length[low], begin[low + 1] - first)
-            sum16(x16, first, last, order, weight, p, partial16)
-            sum4(x4, first, last, order, weight, p, partial4)
-            sum1(x1, first, last, order, weight, p, partial1)
+            store(partial, p, b, sum_edges(x, b, first, last, order, weight))
 
     @kernel(module)
-    def collect_long(
+    def collect(
         start: int,
         piece: wp.array1d(dtype=wp.int32),  # [M + 1], first piece of each vertex
-        partial16: wp.array2d(dtype=Row16),  # [P, C]
-        partial4: wp.array2d(dtype=Row4),
-        partial1: wp.array2d(dtype=Row1),
+        partial: wp.array2d(dtype=Row),  # [P, blocks]
         begin: wp.array1d(dtype=wp.int32),  # [M + 1]
         order: wp.array1d(dtype=wp.int32),  # point * corners + corner, sorted by vertex
         weight: wp.array1d(dtype=dtype),  # [N * corners]
-        x16: wp.array2d(dtype=Row16),  # [N, C]
-        x4: wp.array2d(dtype=Row4),
-        x1: wp.array2d(dtype=Row1),
-        out16: wp.array2d(dtype=Row16),  # [M, C], out
-        out4: wp.array2d(dtype=Row4),
-        out1: wp.array2d(dtype=Row1),
+        x: wp.array2d(dtype=Row),  # [N, blocks]
+        out: wp.array2d(dtype=Row),  # [M, blocks], out
     ):
         """Sum of the pieces of a vertex in their order, or over its points where it has no pieces.
-        A thread owns a vertex."""
-        v = wp.tid() + start
+        A thread owns a block of a vertex's row."""
+        t, b = wp.tid()
+        v = t + start
         first = piece[v]
         last = piece[v + 1]
+        total = Row()
         if first < last:
-            pieces16(partial16, first, last, v, out16)
-            pieces4(partial4, first, last, v, out4)
-            pieces1(partial1, first, last, v, out1)
+            for p in range(first, last):
+                total += load(partial, p, b)
         else:
-            sum16(x16, begin[v], begin[v + 1], order, weight, v, out16)
-            sum4(x4, begin[v], begin[v + 1], order, weight, v, out4)
-            sum1(x1, begin[v], begin[v + 1], order, weight, v, out1)
+            total = sum_edges(x, b, begin[v], begin[v + 1], order, weight)
+        store(out, v, b, total)
 
-    return SimpleNamespace(
-        module=module,
-        scatter=scatter,
-        collect=collect,
-        collect_pieces=collect_pieces,
-        collect_long=collect_long,
-    )
+    return SimpleNamespace(module=module, collect_pieces=collect_pieces, collect=collect)
 
 
 @cache

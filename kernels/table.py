@@ -1,4 +1,5 @@
-"""Hash table from lattice points to vertices: insertion, look-up and renumbering.
+"""Hash table from lattice points to vertices, for look-ups. ``kernels/insert.py`` has that of a
+build.
 
 A lattice point is a *code*, an integer of one or more 64-bit words that numbers the points of a box
 (see ``ops/boxes.py``). ``slots`` holds indices into a list of codes, ``-1`` where free, with linear
@@ -14,9 +15,9 @@ from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
 
 # Entries between a prefetch and its use.
 _AHEAD = 32
-_PREFETCH = """
+PREFETCH = """
 #ifndef __CUDA_ARCH__
-    __builtin_prefetch(rows.data + ((size_t)row * rows.shape.dims[1] + column));
+    __builtin_prefetch(items.data + index);
 #endif
 """
 
@@ -37,12 +38,6 @@ def functions(words: int) -> SimpleNamespace:
             h = (h * golden) ^ wp.uint64(code[w])
             h = h ^ (h >> fold)
         return int((h * golden) >> wp.uint64(shift)) & not_negative
-
-    @wp.func_native(_PREFETCH)
-    def prefetch_slot(rows: wp.array2d(dtype=wp.int32), row: int, column: int): ...
-
-    @wp.func_native(_PREFETCH)
-    def prefetch_code(rows: wp.array2d(dtype=Code), row: int, column: int): ...
 
     @wp.func
     def next_slot(slot: int, mask: int):
@@ -76,8 +71,6 @@ def functions(words: int) -> SimpleNamespace:
         Code=Code,
         first_slot=first_slot,
         next_slot=next_slot,
-        prefetch_slot=prefetch_slot,
-        prefetch_code=prefetch_code,
         less=less,
         lower_bound=lower_bound,
     )
@@ -87,58 +80,28 @@ def functions(words: int) -> SimpleNamespace:
 def make(words: int) -> SimpleNamespace:
     module = named("table", words)
     hashing = functions(words)
-    not_negative = NOT_NEGATIVE
     Code, first_slot, next_slot = hashing.Code, hashing.first_slot, hashing.next_slot
-    prefetch_slot, distance = hashing.prefetch_slot, _AHEAD
+    distance = _AHEAD
+
+    @wp.func_native(PREFETCH)
+    def prefetch(items: wp.array1d(dtype=wp.int32), index: int): ...
 
     @kernel(module)
     def insert(
         start: int,
-        code: wp.array2d(dtype=Code),  # [tables, L], distinct within a table
-        count: wp.array1d(dtype=wp.int32),  # [tables]
+        code: wp.array1d(dtype=Code),  # [M], distinct
         shift: int,
-        slots: wp.array2d(dtype=wp.int32),  # [tables, capacity], out, filled with -1 by the caller
+        slots: wp.array1d(dtype=wp.int32),  # [capacity], out, filled with -1 by the caller
     ):
-        """Insert the first ``count`` codes of each list. A thread owns a table."""
-        t = wp.tid() + start
-        mask = slots.shape[1] - 1
-        for i in range(count[t]):
-            ahead = wp.min(i + distance, count[t] - 1)
-            prefetch_slot(slots, t, first_slot(code[t, ahead], shift))
-            slot = first_slot(code[t, i], shift)
-            while slots[t, slot] >= 0:
+        """Insert all codes. One thread does everything."""
+        mask = slots.shape[0] - 1
+        for i in range(code.shape[0]):
+            ahead = wp.min(i + distance, code.shape[0] - 1)
+            prefetch(slots, first_slot(code[ahead], shift))
+            slot = first_slot(code[i], shift)
+            while slots[slot] >= 0:
                 slot = next_slot(slot, mask)
-            slots[t, slot] = i
-
-    @kernel(module)
-    def renumber(
-        start: int,
-        sorted_code: wp.array1d(dtype=Code),  # [M]
-        code: wp.array2d(dtype=Code),  # [tables, L]
-        shift: int,
-        slots: wp.array2d(dtype=wp.int32),  # [tables, capacity]
-        edge: wp.array1d(dtype=wp.int32),  # [tables + 1], first corner of each table
-        number: wp.array2d(dtype=wp.int32),  # [tables, L], out: position in the sorted list
-        vertex: wp.array1d(dtype=wp.int32),  # [corners], in and out
-    ):
-        """Replace a table's own numbers by positions in the sorted list. A thread owns a table."""
-        t = wp.tid() + start
-        mask = slots.shape[1] - 1
-        for r in range(sorted_code.shape[0]):
-            ahead = wp.min(r + distance, sorted_code.shape[0] - 1)
-            prefetch_slot(slots, t, first_slot(sorted_code[ahead], shift))
-            wanted = sorted_code[r]
-            slot = first_slot(wanted, shift)
-            i = slots[t, slot]
-            while i >= 0 and not (code[t, i] == wanted):
-                slot = next_slot(slot, mask)
-                i = slots[t, slot]
-            if i >= 0:
-                number[t, i] = r
-        for c in range(edge[t], edge[t + 1]):
-            ahead = wp.min(c + distance, edge[t + 1] - 1)
-            prefetch_slot(number, t, vertex[ahead] & not_negative)
-            vertex[c] = number[t, vertex[c] & not_negative]
+            slots[slot] = i
 
     @kernel(module)
     def find(
@@ -186,7 +149,6 @@ def make(words: int) -> SimpleNamespace:
         module=module,
         Code=Code,
         insert=insert,
-        renumber=renumber,
         find=find,
         claim=claim,
     )

@@ -142,9 +142,13 @@ def check_not_vmapped(owner: Any, x: Any) -> None:
 def check_finite(owner: Any, name: str, x: Tensor, advice: str = "") -> None:
     """Raise if a row of the matrix ``x`` holds NaN or infinity.
 
+    Not while a CUDA graph is captured, when nothing can be read.
+
     Args:
         advice: Appended to the message.
     """
+    if x.is_cuda and torch.cuda.is_current_stream_capturing():
+        return
     # A sum is the fastest test; the search for the row follows only on failure.
     if torch.compiler.is_compiling() or bool(x.detach().sum().isfinite()):
         return

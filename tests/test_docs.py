@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 RUNS = DOCS / "runs"
-EXAMPLES = [*(ROOT / "examples").rglob("*.py")]
+EXAMPLES = sorted((ROOT / "examples").rglob("[!_]*.py"))
 # Pages of the gallery are written when the site is built.
 PAGES = sorted(
     page
@@ -79,6 +79,25 @@ def test_commands_of_result_files_exist():
             assert name in BENCHMARKS, path.name
 
 
+def test_options_of_result_files_exist():
+    """Rows and notes name what repeats them: the options are those of the script of today."""
+    sources = {}
+    for path in EXAMPLES:
+        shared = [other.read_text() for other in path.parent.glob("_*.py")]
+        sources[path.name] = "\n".join([path.read_text(), *shared])
+    for path in tables():
+        record = json.loads(path.read_text(encoding="utf-8"))
+        script = re.search(r"\w+\.py", record["command"])
+        cells = " ".join(str(cell) for row in record["rows"] for cell in row)
+        spans = re.findall(r"`([^`]*--[^`]*)`", f"{cells} {record['notes']}")
+        for span in [record["command"], *spans]:
+            if not (named := re.search(r"\w+\.py", span) or script) or "permutogeo " in span:
+                continue  # a command of the package
+            for option in re.findall(r"(?<!\S)--([a-z-]+)", span):
+                found = rf"\"--{option}\"|\b{option.replace('-', '_')}="
+                assert re.search(found, sources[named[0]]), f"{path.name}: --{option} in {span}"
+
+
 def test_pages_show_all_result_files_and_pictures():
     text = "\n".join(page.read_text() for page in PAGES if page.parent != RUNS)
     for path in tables():
@@ -107,11 +126,16 @@ def test_messages_of_the_troubleshooting_page_exist():
 
 
 def test_every_example_has_a_picture():
+    pytest.importorskip("sphinx_gallery")
     spec = importlib.util.spec_from_file_location("gallery", DOCS / "_extensions" / "gallery.py")
     gallery = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(gallery)
-    for pattern in gallery.SECTIONS.values():
-        for path in gallery.examples(pattern):
-            assert "```" in gallery.page(path) and gallery.picture(path.stem)
-    unused = {path.stem for path in (DOCS / "gallery" / "pictures").iterdir()}
-    assert unused <= {path.stem for path in EXAMPLES}
+    shown = set()
+    for path in EXAMPLES:
+        found = gallery.THUMBNAIL.search(path.read_text())
+        assert (found is None) == (path.stem in gallery.EXECUTED), path
+        if found:
+            assert (DOCS / found[1]).is_file(), found[1]
+            shown.add(DOCS / found[1])
+    assert {*(DOCS / "figures" / "gallery").iterdir()} <= shown
+    assert {*gallery.CAPTIONS} <= {path.stem for path in EXAMPLES}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 from pathlib import Path
@@ -107,11 +108,11 @@ def entry(module: ModuleType, name: str, written: dict[str, list[str]]) -> list[
     return [f".. {kind(value)}:: {name}", *(CLASS_OPTIONS if inspect.isclass(value) else [])]
 
 
-def page(name: str) -> str:
-    """Return the page of a module in reStructuredText."""
+def page(name: str, shown: set[str]) -> str:
+    """Return the page of a module in reStructuredText; examples use the names ``shown``."""
     module = importlib.import_module(name)
     names = public_names(module)
-    title = name.replace("_", r"\_")
+    title = name.replace("_", r"\_").replace(".", ".\u200b")  # may break after a dot
     lines = [title, "=" * len(title), "", f".. automodule:: {name}", ""]
     lines += [f".. currentmodule:: {name}", ""]
     written = operators(module) if name == "permutogeo.ops" else {}
@@ -120,6 +121,9 @@ def page(name: str) -> str:
         lines += [f"   {each}" for each in names if f"{name}.{each}" not in CONSTANTS]
     for each in names:
         lines += ["", each, "-" * len(each), "", *entry(module, each, written)]
+        full = f"{name}.{each}"
+        if found := sorted(key for key in shown if key == full or key.startswith(f"{full}.")):
+            lines += ["", ".. rubric:: Examples", "", f".. minigallery:: {' '.join(found)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -132,9 +136,12 @@ def write_pages(app) -> None:
     missing = {name for name in modules if not any(each.startswith(name) for each in MODULES)}
     if missing:
         raise RuntimeError(f"Expected the reference to have {', '.join(sorted(missing))}")
+    # Written by sphinx-gallery, whose step comes before this one.
+    found = Path(app.srcdir, "gallery", "backreferences", "backreferences_all.json")
+    shown = set(json.loads(found.read_text(encoding="utf-8")))
     for name in MODULES:
         path = Path(app.srcdir, "api", f"{name}.rst")
-        text = page(name)
+        text = page(name, shown)
         if not path.is_file() or path.read_text() != text:
             path.write_text(text)
 

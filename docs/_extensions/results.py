@@ -63,6 +63,10 @@ class Result(SphinxDirective):
             text = f"**{record['title']}**\n\n{text}"
         holder = nodes.container(classes=["result"])
         self.state.nested_parse(StringList(text.splitlines(), str(path)), 0, holder)
+        # Short names stay on one line on narrow screens; the table scrolls.
+        longest = max(len(cell(row[0])) for row in record["rows"])
+        for table in holder.findall(nodes.table):
+            table["classes"].append("short-names" if longest <= 20 else "long-names")
         return holder.children
 
 

@@ -2,7 +2,7 @@
 
     python docs/figures/gallery.py
 
-Writes PNG files to ``docs/gallery/pictures``, named after the examples: charts of result files, and
+Writes PNG files to ``docs/figures/gallery``, named after the examples: charts of result files, and
 scenes from the generated data that the examples use.
 """
 
@@ -26,7 +26,7 @@ from permutogeo.denoising import denoise
 from permutogeo.transforms import NormalNoise
 
 DOCS = Path(__file__).parent.parent
-OUTPUT = DOCS / "gallery" / "pictures"
+OUTPUT = DOCS / "figures" / "gallery"
 BLUE, GRAY = "#2563eb", "#9aa5b4"
 SIZE = (4.8, 3.2)
 

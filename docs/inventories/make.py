@@ -128,8 +128,9 @@ def entries(project: str) -> dict[str, tuple[str, str]]:
     pages = {}
     for module, page in PAGES[project].items():
         for name in names_of(module):
-            exception = isinstance(look_up(name), type) and issubclass(look_up(name), BaseException)
-            pages[name] = "library/exceptions.html" if exception and project == "python" else page
+            value = look_up(name)
+            exception = inspect.isclass(value) and issubclass(value, BaseException)
+            pages[name] = "library/exceptions.html" if exception and module == "builtins" else page
     pages |= PLACES[project]
     found = {}
     for name, page in pages.items():

@@ -1,6 +1,8 @@
 """Shared by the bilateral network experiments: training, operation counts and spatial networks."""
 
 import sys
+from functools import partial
+from itertools import product
 
 import torch
 from scipy.spatial import cKDTree
@@ -8,7 +10,6 @@ from torch_geometric.nn import Linear
 
 from permutogeo import Lattice
 from permutogeo.nn import BilateralConv, LatticeConv
-from permutogeo.ops.stencils import num_taps
 from permutogeo.train import Checkpoints, Confusion, Trainer, grid_search
 
 # Choices of --normalize.
@@ -83,12 +84,11 @@ def operations(model, call):
         total.append(out.numel() * layer.weight[0].numel())
 
     def on_lattice(layer, inputs, out):
-        values, lattice = inputs[0], inputs[-1]
-        vertices = lattice.num_vertices if isinstance(layer, LatticeConv) else None
-        if vertices is None:  # a first layer builds its own lattice over its input and its grid
-            vertices = _stem_vertices(inputs)
-        taps = num_taps(layer.dim, layer.radius, layer.stencil)
-        total.append(vertices * taps * values.shape[1] * layer.out_channels)
+        *_, lattice = inputs
+        if not isinstance(lattice, Lattice):  # a first layer builds one over its input and its grid
+            _, (source, target), batches = inputs
+            lattice, _ = Lattice.build_bipartite(source, target, *batches)
+        total.append(lattice.num_vertices * layer.filter_weight.numel())
 
     kinds = {torch.nn.Conv2d: spatial, torch.nn.Linear: spatial, Linear: spatial}
     kinds |= {LatticeConv: on_lattice, BilateralConv: on_lattice}
@@ -99,11 +99,6 @@ def operations(model, call):
     for hook in hooks:
         hook.remove()
     return sum(total) / 1e6
-
-
-def _stem_vertices(inputs):
-    _, (source, target), (source_batch, target_batch) = inputs
-    return Lattice.build_bipartite(source, target, source_batch, target_batch)[0].num_vertices
 
 
 def draw_curves(path, curves, x, y, level=None, log=False, styles=None):
@@ -192,40 +187,21 @@ class ConvNet(torch.nn.Module):
         return self.layers(grid.to(memory_format=torch.channels_last))
 
 
-def _corners(feature, batch, side):
-    """Yield the pixels around each point and their bilinear weights."""
+def bilinear(x, feature, batch, count, side, divide=True):
+    """Return the bilinearly weighted mean, or sum, of the points around each pixel, or 0."""
     low = feature.floor().clamp(0, side - 2).long()
-    part = feature - low
-    for right in (0, 1):
-        for down in (0, 1):
-            weight = (1 - right - part[:, 0]).abs() * (1 - down - part[:, 1]).abs()
-            yield (batch * side + low[:, 1] + down) * side + low[:, 0] + right, weight
-
-
-def _gather(x, pairs, count, side, divide=True):
-    """Return the weighted mean, or the weighted sum, of the points at each pixel, or 0."""
-    sums = x.new_zeros(count * side**2, 2)
-    for index, weight in pairs:
+    part, sums = feature - low, x.new_zeros(count * side**2, 2)
+    for right, down in product((0, 1), (0, 1)):
+        weight = (1 - right - part[:, 0]).abs() * (1 - down - part[:, 1]).abs()
+        index = (batch * side + low[:, 1] + down) * side + low[:, 0] + right
         sums.index_add_(0, index, torch.stack([weight * x, weight], 1))
     grid = sums[:, 0] / torch.where(sums[:, 1] > 0, sums[:, 1], 1.0) if divide else sums[:, 0]
     return grid.view(count, 1, side, side)
 
 
-def bilinear(x, feature, batch, count, side):
-    """Return the bilinearly weighted mean of the points around each pixel, or 0."""
-    return _gather(x, _corners(feature, batch, side), count, side)
-
-
-def density(x, feature, batch, count, side):
-    """Return the bilinearly weighted sum of the points around each pixel."""
-    return _gather(x, _corners(feature, batch, side), count, side, divide=False)
-
-
-def mean(x, feature, batch, count, side):
+def mean(x, feature, *rest):
     """Return the mean of the points in each pixel, or 0."""
-    column, row = feature.round().clamp(0, side - 1).long().T
-    pairs = [((batch * side + row) * side + column, torch.ones_like(x))]
-    return _gather(x, pairs, count, side)
+    return bilinear(x, feature.round(), *rest)
 
 
 def nearest(x, feature, batch, count, side):
@@ -237,4 +213,9 @@ def nearest(x, feature, batch, count, side):
     return x[torch.from_numpy(found)].view(count, 1, side, side)
 
 
-INTERPOLATIONS = {each.__name__: each for each in (bilinear, density, mean, nearest)}
+INTERPOLATIONS = {
+    "bilinear": bilinear,
+    "density": partial(bilinear, divide=False),
+    "mean": mean,
+    "nearest": nearest,
+}

@@ -1,6 +1,5 @@
-"""Character recognition with bilateral first layers: the paper's ``tbl:assamese``.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/paper/assamese.py
+"""Character recognition with bilateral first layers: the paper's ``tbl:assamese``
+===============================================================================
 
 Draws 183 Assamese characters by 45 writers at 96 x 96 pixels (30 writers train, 6 validate, 9
 test) and trains LeNet-7 and DeepCNet(5, 50) on the drawing, on the drawing cropped to the
@@ -14,6 +13,10 @@ network. Expect a test accuracy of 89 % for LatticeCNet and 77 % for BNN-DeepCNe
 Options vary what the paper leaves open: ``--line-width`` and ``--stretch`` how characters are
 drawn, ``--split-seed`` which writers test, ``--extent``, ``--normalize`` and ``--radius`` the
 bilateral layer, ``--schedule`` the learning rate; ``--augment`` distorts training characters.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/paper/assamese.py
 """
 
 from dataclasses import dataclass
@@ -198,3 +201,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/assamese_curve.png"

@@ -1,6 +1,5 @@
-"""Body denoising: the paper's ``tbl:bodydenoise`` (appendix B.3).
-
-    PERMUTOGEO_DATA=/path/to/data python examples/paper/denoise_bodies.py --workers 2
+"""Body denoising: the paper's ``tbl:bodydenoise`` (appendix B.3)
+==============================================================
 
 Samples 200 human bodies to train, 40 to validate and 100 to test, adds noise along the vertex
 normals, and smooths the noisy meshes by averaging face normals. The displacements between noisy
@@ -9,7 +8,11 @@ mesh by one scalar filter of 211 taps. The bandwidth of the Gaussian is searched
 bodies. The squared error is quadratic in the taps, so the learned filter solves the normal
 equations of all training bodies; validation chooses among three bandwidths. Expect an RMSE of
 2.07, 1.15, 1.11 and 1.10 mm (docs/reproduction.md). ``--model procedural`` needs no data.
-``--today`` tests Taubin smoothing and :func:`permutogeo.denoise` on the test bodies instead.
+``--today`` tests Taubin smoothing and :func:`permutogeo.denoising.denoise` instead.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/paper/denoise_bodies.py --workers 2
 """
 
 import time
@@ -249,3 +252,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/denoise_bodies.png"

@@ -1,6 +1,5 @@
-"""Image denoising with learned bilateral filters: the paper's ``tab:denoising``.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/paper/denoise_images.py
+"""Image denoising with learned bilateral filters: the paper's ``tab:denoising``
+=============================================================================
 
 Adds Gaussian noise of standard deviation 25/255 to the gray images of BSDS500 and removes it by a
 learned 5 x 5 filter, by a Gaussian bilateral filter whose bandwidths are searched on the training
@@ -9,6 +8,10 @@ convolutions; scikit-image's and OpenCV's filters are added where installed. Wri
 ``results.json``, the PSNR of each image, training curves, pictures and a page; resumes if
 interrupted. Expect 26.2, 27.1, 27.3 and 27.4 dB for the paper's four rows, and 27.7 dB for plain
 convolutions (docs/reproduction.md).
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/paper/denoise_images.py
 """
 
 import math
@@ -234,3 +237,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/denoise_images_filters.png"

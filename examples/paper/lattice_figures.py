@@ -1,10 +1,13 @@
-"""Lattice cells over an image: the paper's ``fig:lattice`` and ``fig:latticeviz``.
-
-    python examples/paper/lattice_figures.py photograph.jpg
+"""Lattice cells over an image: the paper's ``fig:lattice`` and ``fig:latticeviz``
+===============================================================================
 
 Builds lattices over the features position, color and both of an image (by default a generated
 one) and draws all pixels of a simplex in one color. Writes the pictures, the Gaussian on the
 stencil of each lattice, and a page.
+
+::
+
+    python examples/paper/lattice_figures.py photograph.jpg
 """
 
 import argparse

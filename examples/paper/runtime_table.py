@@ -1,11 +1,14 @@
-"""Runtime of a bilateral layer and of a dense convolution: the paper's ``tbl:time``.
-
-    python examples/paper/runtime_table.py
+"""Runtime of a bilateral layer and of a dense convolution: the paper's ``tbl:time``
+=================================================================================
 
 Times 50 filters of radius 1 on an image of 375 x 500 pixels with features (x, y), (r, g, b),
 (x, r, g, b) and (x, y, r, g, b) in [0, 50): on the lattice, with and without building it, and as a
 dense convolution in torch on a grid of 50 points along each axis, forward and with backward. For
 convolutions that do not fit into memory the table has the bytes that they need.
+
+::
+
+    python examples/paper/runtime_table.py
 """
 
 import math
@@ -152,3 +155,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/runtime_table.png"

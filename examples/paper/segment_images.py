@@ -1,14 +1,18 @@
-"""Semantic segmentation with a dense CRF with learned kernels: the paper's ``tbl:seg_results``.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/paper/segment_images.py
+"""Semantic segmentation with a dense CRF with learned kernels: the paper's ``tbl:seg_results``
+============================================================================================
 
 Starts from the logits of a network on VOC 2012, searches Gaussian kernels of a CRF on the training
-part, trains free-form kernels initialized there, and tests all on the validation part. Writes a
-table, ``results.json``, training curves, a picture and a page; resumes if interrupted. Expect
-gains in mean IoU over the network of 0.2 to 0.3 points with Gaussian kernels and of 0.6 with
-learned ones (docs/reproduction.md). ``--stride 32`` reduces the logits to that stride first, like
-those of a coarser network. ``--task materials`` uses the MINC database, ``--task scenes`` generated
-images of materials with the logits of a small network, trained first on other images.
+part, trains free-form kernels initialized there, and tests all on the validation part, beside the
+guided filter, which needs no lattice. Writes a table, ``results.json``, training curves, a picture
+and a page; resumes if interrupted. Expect gains in mean IoU over the network of 0.2 to 0.3 points
+with Gaussian kernels and of 0.6 with learned ones (docs/reproduction.md). ``--stride 32`` reduces
+the logits to that stride first, like those of a coarser network. ``--task materials`` uses the MINC
+database, ``--task scenes`` generated images of materials with the logits of a small network,
+trained first on other images.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/paper/segment_images.py
 """
 
 import time
@@ -162,6 +166,48 @@ def crop(data, side=96):
     return keep(data, ((data.pos >= first) & (data.pos < first + side)).all(1), side, side)
 
 
+class GuidedFilter:
+    """Probabilities as linear functions of the color in each window: a filter without a lattice.
+
+    The `fast guided filter <https://arxiv.org/abs/1505.00996>`_ of He and Sun, which finds the
+    functions at a fourth of the resolution.
+
+    Args:
+        radius: Of the windows, in pixels.
+        contrast: Deviation of colors in [0, 1] that is kept as an edge.
+    """
+
+    def __init__(self, radius, contrast):
+        self.size, self.contrast = 2 * round(radius / 4) + 1, contrast
+        self.scale = {"radius": radius, "contrast": contrast}
+
+    def mean(self, x):
+        """Return the means over windows of ``[C, H, W]``, cut off at the border."""
+        half = self.size // 2
+        return functional.avg_pool2d(x, self.size, 1, half, count_include_pad=False)
+
+    def coefficients(self, guide, p):
+        """Return the slopes ``[3, L, H, W]`` and offsets ``[L, H, W]`` of colors and values."""
+        both = torch.cat([guide, p])
+        mean, shape = self.mean(both), (3, len(both), *guide.shape[1:])
+        moment = self.mean((guide[:, None] * both).flatten(0, 1)).view(shape)
+        moment = (moment - mean[:3, None] * mean).permute(2, 3, 0, 1)  # [H, W, 3, 3 + L]
+        spread = moment[..., :3] + self.contrast**2 * torch.eye(3, dtype=guide.dtype)
+        slope = torch.linalg.solve(spread, moment[..., 3:]).permute(2, 3, 0, 1)
+        offset = mean[3:] - (slope * mean[:3, None]).sum(0)
+        return self.mean(slope.flatten(0, 1)).view(slope.shape), self.mean(offset)
+
+    def __call__(self, data):
+        size = (data.height, data.width)
+        guide, p = (x.T.reshape(1, -1, *size) for x in (data.x, data.unary.softmax(1)))
+        few = [-(-n // 4) for n in size]
+        small = (functional.interpolate(x, few, mode="area")[0] for x in (guide, p))
+        slope, offset = self.coefficients(*small)
+        slope = functional.interpolate(slope, size, mode="bilinear")
+        offset = functional.interpolate(offset[None], size, mode="bilinear")[0]
+        return ((slope * guide[0, :, None]).sum(0) + offset).flatten(1).T
+
+
 class Experiment:
     """A task with its images and settings."""
 
@@ -175,6 +221,7 @@ class Experiment:
             changes.append(crop)
             self.train, self.val = self.train[:2], self.val[:1]
         self.train.transform = self.val.transform = Compose(changes)
+        self.scales = {}  # of the Gaussian kernels, by the number of steps
 
     def crf(self, steps, scale, learn=False, loose=False, kernel=LearnedKernel):
         """Return a CRF with kernels of radius 2: 665 taps in five dimensions, 19 in two."""
@@ -188,6 +235,8 @@ class Experiment:
         """Return logits and labels of an image; without a CRF the logits of the network."""
         if crf is None:
             return data.unary, data.y
+        if isinstance(crf, GuidedFilter):
+            return crf(data), data.y
         return crf(data.unary, self.task.features(data, crf.scale)), data.y
 
     @torch.no_grad()
@@ -198,22 +247,27 @@ class Experiment:
         seconds = (time.perf_counter() - start) / len(images)
         return {**metric.summary({"confusion": sum(tables)}), "seconds": seconds}
 
+    def choose(self, name, make, start):
+        """Return the settings with the best score on half of the training part."""
+        args, images = self.args, Subset(self.train, range(0, len(self.train), 2))
+        limits = {"levels": args.levels, "max_trials": args.trials}
+        return scale_search(
+            lambda **scale: self.test(make(scale), images)[self.task.score], start, maximize=True,
+            log=args.output / f"search_{name}.csv", **limits,
+        ).best  # fmt: skip
+
     def choose_gaussian(self, steps):
-        """Return bandwidths and weights with the best score on half of the training part.
+        """Return the best bandwidths and weights.
 
         The search uses the separable blur, which is faster than a stencil of the same Gaussian.
         """
-        task, args = self.task, self.args
-        images = Subset(self.train, range(0, len(self.train), 2))
+        task = self.task
 
-        def score(**scale):
-            crf = self.crf(steps, {**task.start, **scale}, kernel=GaussianKernel)
-            return self.test(crf, images)[task.score]
+        def make(scale):
+            return self.crf(steps, {**task.start, **scale}, kernel=GaussianKernel)
 
         start = {name: task.start[name] for name in task.searched}
-        limits = {"levels": args.levels, "max_trials": args.trials}
-        log = args.output / f"search_{steps}.csv"
-        return {**task.start, **scale_search(score, start, maximize=True, log=log, **limits).best}
+        return {**task.start, **self.choose(steps, make, start)}
 
     def learn(self, crf, name):
         """Train the kernels with cross-entropy and keep the best epoch on held-out images."""
@@ -234,20 +288,31 @@ class Experiment:
         trainer.fit(train, val)
         trainer.load_best()
 
+    def make(self, name):
+        """Return what makes a row of the table, with its settings searched or learned."""
+        if name == "network":
+            return None
+        if name == "guided filter":
+            start = {"radius": 8.0, "contrast": 0.1}
+            return GuidedFilter(**self.choose(name, lambda scale: GuidedFilter(**scale), start))
+        kind, steps = name.split()
+        if steps not in self.scales:
+            self.scales[steps] = self.choose_gaussian(int(steps))
+        learn = kind != "gauss"
+        crf = self.crf(int(steps), self.scales[steps], learn=learn, loose=kind == "loose")
+        if learn:
+            self.learn(crf, name)
+        return crf
+
     def run(self):
         """Return the rows of the table and the CRFs."""
-        rows, crfs = {"network": self.test(None, self.val)}, {"network": None}
-        for steps in (1, 2):
-            scale = self.choose_gaussian(steps)
-            crfs[f"gauss {steps}"] = self.crf(steps, scale)
-            crfs[f"learned {steps}"] = self.crf(steps, scale, learn=True)
-        crfs["loose 2"] = self.crf(2, scale, learn=True, loose=True)
-        crfs = {name: crf for name, crf in crfs.items() if name.startswith(self.args.rows)}
-        for name, crf in crfs.items():
-            if name.startswith(("learned", "loose")):
-                self.learn(crf, name)
-            if crf is not None:
-                rows[name] = {**self.test(crf, self.val), "scale": crf.scale}
+        rows, crfs = {}, {}
+        for name in ("network", *self.task.paper, "guided filter"):
+            if not name.startswith(self.args.rows):
+                continue
+            crfs[name] = self.make(name)
+            rows[name] = self.test(crfs[name], self.val)
+            rows[name] |= {"scale": getattr(crfs[name], "scale", None)}
             shown = (f"{column} {100 * rows[name][column]:.2f}" for column in SHOWN)
             print(name, *shown, flush=True)
         return rows, crfs
@@ -273,8 +338,8 @@ def main():
         network_epochs=(12, "of the scenes' network"),
     )  # fmt: skip
     parser.add_argument("--task", choices=TASKS, default="objects")
-    parser.add_argument("--rows", nargs="+", default=["gauss", "learned", "loose"],
-                        help="CRFs of the table, by the start of their names")  # fmt: skip
+    parser.add_argument("--rows", nargs="+", default=["gauss", "learned", "loose", "guided"],
+                        help="of the table, by the start of their names")  # fmt: skip
     parser.add_argument("--scenes", type=int, nargs=3, default=[300, 40, 60],
                         help="images of the network, of the CRF and of the test")  # fmt: skip
     args = parser.parse_args()
@@ -304,3 +369,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/segment_images.png"

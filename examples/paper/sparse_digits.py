@@ -1,6 +1,5 @@
-"""Digit recognition from subsampled images: the paper's ``tab:all-results``.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/paper/sparse_digits.py
+"""Digit recognition from subsampled images: the paper's ``tab:all-results``
+=========================================================================
 
 Trains LeNet, LeNet with a bilateral first layer of radius 2 (BNN) and, beyond the paper,
 LatticeCNet and a plain CNN with batch normalization on MNIST: on all pixels, and on 100 %, 60 %
@@ -9,6 +8,10 @@ read the samples interpolated to the grid: ``--interpolation`` chooses how for L
 and ``--normalize`` set the BNN's first layer. Learning rates were chosen by ``--search 24000``.
 Writes a table with the paper's figures, ``results.json``, curves and a page; resumes if
 interrupted. Expect 0.989 for LatticeCNet trained and tested on 60 % (docs/reproduction.md).
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/paper/sparse_digits.py
 """
 
 from functools import cache
@@ -167,3 +170,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/sparse_digits_curve.png"

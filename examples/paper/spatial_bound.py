@@ -1,11 +1,14 @@
-"""Upper bound on the PSNR of 5 x 5 filters, for ``denoise_images.py``.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/paper/spatial_bound.py
+"""Upper bound on the PSNR of 5 x 5 filters, for ``denoise_images.py``
+===================================================================
 
 Solves for the filter of least squared error on the training images of BSDS500, and for the filter
 of best mean PSNR on the test images, which bounds all learned ones. Both need only a 25 x 25
 matrix per image. Writes ``results.json``. Expect 26.23 and 26.26 dB; the paper's table
 (``tab:denoising``) has 26.27.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/paper/spatial_bound.py
 """
 
 import argparse
@@ -79,3 +82,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "figures/gallery/spatial_bound.png"

@@ -1,6 +1,5 @@
-"""Tile segmentation with bilateral and spatial networks: the paper's ``fig:slate_experiment``.
-
-    python examples/paper/tiles.py
+"""Tile segmentation with bilateral and spatial networks: the paper's ``fig:slate_experiment``
+===========================================================================================
 
 Generates images of a tile before a background, both of random colors, and trains networks of 32,
 16 and 2 filters to segment it: bilateral filters of 63 taps over position and color, and spatial
@@ -9,6 +8,10 @@ An epoch has 1,000 images. The bilateral network trains for five epochs, each sp
 validation IoU is 0.95 or for half an hour. Writes a table, ``results.json``, curves, a picture, a
 page and the weights ``tiles.safetensors``; resumes if interrupted. Expect the bilateral network to
 reach 0.95 after 80 steps (docs/reproduction.md).
+
+::
+
+    python examples/paper/tiles.py
 """
 
 import copy
@@ -219,3 +222,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/tiles.png"

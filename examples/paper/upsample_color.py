@@ -1,6 +1,5 @@
-"""Color upsampling guided by a gray image: the paper's ``tbl:upsample`` and ``tbl:crossupsample``.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/paper/upsample_color.py
+"""Color upsampling guided by a gray image: the paper's ``tbl:upsample`` and ``tbl:crossupsample``
+===============================================================================================
 
 Downsamples color images of VOC 2012 and BSDS500 by 2, 4, 8 and 16 (block means) and upsamples them
 by bicubic interpolation, by a Gaussian over position and gray value whose bandwidths are searched
@@ -10,6 +9,10 @@ pictures and a page; resumes if interrupted. Expect the Gaussian 7 to 9 dB above
 interpolation, and the learned filter 0.03 to 0.6 dB above the Gaussian (docs/reproduction.md).
 ``--chroma`` tests something simpler, on the same images: only the differences between color and
 gray are upsampled, by bicubic interpolation or by the bilateral filter, and gray is added.
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/paper/upsample_color.py
 """
 
 import time
@@ -208,3 +211,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/upsample_color_filters.png"

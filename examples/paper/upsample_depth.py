@@ -1,6 +1,5 @@
-"""Depth upsampling guided by a color image: the bottom of the paper's ``tbl:upsample``.
-
-    PERMUTOGEO_DATA=/path/to/data python examples/paper/upsample_depth.py
+"""Depth upsampling guided by a color image: the bottom of the paper's ``tbl:upsample``
+====================================================================================
 
 Downsamples depth maps of NYU Depth V2 by 8 and upsamples them by bicubic interpolation, by a
 Gaussian over position and color whose bandwidths are searched on the training part, and by a
@@ -11,6 +10,10 @@ on the other rooms, test rooms by the mean of these networks. Writes a table wit
 ``results.json``, the error of each image, training curves, pictures and a page; resumes if
 interrupted. Expect 0.066 m for bicubic interpolation, 0.068 m for the Gaussian and 0.065 m for the
 learned filter (docs/reproduction.md).
+
+::
+
+    PERMUTOGEO_DATA=/path/to/data python examples/paper/upsample_depth.py
 """
 
 import time
@@ -189,3 +192,5 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+# sphinx_gallery_thumbnail_path = "runs/upsample_depth_filters.png"

@@ -161,6 +161,8 @@ def _label_image(
     make_folders([output] if overlay is None else [output, overlay])
     _write_indices(output, found)
     say(f"{output}: {len(set(found.ravel().tolist()))} labels from {int((sparse >= 0).sum())}")
+    if (sparse >= 0).all():
+        say("All pixels had a label: --unlabeled INDEX says which index stands for none")
     if overlay is not None:
         draw_overlay(pixels, found, overlay)
         say(f"{overlay}")

@@ -59,4 +59,5 @@ class Bandwidth(Module):
             return feature / self.log_sigma.exp()
         if all(value == 1 for value in self.initial):
             return feature
-        return memory.apply(torch.div, feature, feature.new_tensor(self.initial))
+        sigma = torch.tensor(self.initial, dtype=feature.dtype, device="cpu")
+        return memory.apply(torch.div, feature, memory.upload(sigma, feature.device))

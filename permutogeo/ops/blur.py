@@ -34,16 +34,26 @@ class _Plan:
     """Kernels and weights of a blur.
 
     Args:
-        rows: Values of the type, device and width to blur.
-        lanes: Lanes of the blocks that a row is divided into; 0 for rows of any width.
+        values: Values to blur, and a tensor like them.
+        lanes: On the CPU, the lanes of the blocks that a row is divided into; 0 for rows of any
+            width.
     """
 
-    def __init__(self, rows: torch.Tensor, dim: int, taps: Sequence[float], lanes: int):
-        radius = len(taps) // 2
-        self.lanes = lanes
-        self.blocks = rows.shape[1] // lanes if lanes else 0
-        make, key = (kernels.make_blocks, (self.lanes,)) if self.lanes else (kernels.make, ())
-        self.kernels = bridge.load_kernels(make, rows.dtype, radius, *key, device=rows.device)
+    def __init__(
+        self,
+        values: tuple[torch.Tensor, torch.Tensor],
+        dim: int,
+        taps: Sequence[float],
+        lanes: int,
+    ):
+        radius, first = len(taps) // 2, values[0]
+        self.rows = bridge.Rows(*values)
+        self.lanes = 0 if self.rows.lanes else lanes
+        divided = [self.lanes] if self.lanes else []
+        self.blocks = [first.shape[1] // each for each in divided]
+        make = kernels.make_blocks if divided else kernels.make
+        key = (first.dtype, radius, *divided)
+        self.kernels = self.rows.load(make, kernels.make_gpu, *key, device=first.device)
         # Normalized by the response at the center, which only equal steps along all axes reach.
         gain = sum(tap ** (dim + 1) for tap in taps) ** (-1.0 / (dim + 1))
         sides = [tap for tap in taps[radius + 1 :] for _ in range(2)]
@@ -54,24 +64,27 @@ class _Plan:
         return self.kernels.Tap(*(factor * weight for weight in self.weights))
 
     def describe(self, rows: torch.Tensor) -> list[Any]:
-        return [bridge.array(rows.view(-1, self.lanes), 1)] if self.lanes else bridge.rows(rows)
+        if self.lanes:
+            return [bridge.array(rows.view(-1, self.lanes), 1)]
+        return self.rows.describe(rows)
 
 
 def _blur(values, neighbors, dim, taps, reverse):
     count, channels = values.shape
-    plan = _Plan(values, dim, taps, _block_lanes(channels))
     current = with_zero_row(values)
     other = memory.empty(*current.shape, dtype=values.dtype, device=values.device)
     other[count] = 0
+    plan = _Plan((current, other), dim, taps, _block_lanes(channels))
     axes = plan.columns.tolist()
     for axis in reversed(axes) if reverse else axes:
         bridge.launch(
             plan.kernels.axis,
             count,
-            *([plan.blocks] if plan.lanes else []),
+            *plan.blocks,
             *(bridge.array(neighbors, 2), plan.kernels.Column(*axis), plan.tap()),
             *(*plan.describe(current), *plan.describe(other)),
             device=values.device,
+            inner=plan.rows.blocks,
             grain=_GRAIN,
         )
         current, other = other, current
@@ -109,12 +122,12 @@ def sweep_blur(
         factor: Factor on the result.
         lanes: Lanes of the blocks that a row is divided into.
     """
-    plan = _Plan(values, dim, taps, lanes)
+    plan = _Plan((values, buffer), dim, taps, lanes)
     columns = plan.columns.to(torch.int32).contiguous()
     bridge.launch(
         plan.kernels.sweep,
         1,
-        *(plan.blocks, max(1, _WINDOW // values.shape[1]), reach),
+        *(*plan.blocks, max(1, _WINDOW // values.shape[1]), reach),
         *(bridge.array(neighbors, 2), bridge.array(columns, 1), plan.tap(), plan.tap(factor)),
         *(*plan.describe(values), *plan.describe(buffer)),
         device=values.device,

@@ -8,6 +8,7 @@ import torch
 
 from permutogeo.checks import check_graph_ids
 from permutogeo.kernels import build as kernels
+from permutogeo.kernels import insert as insertion
 from permutogeo.ops import boxes
 from permutogeo.ops._library import define
 from permutogeo.ops.embed import (
@@ -17,7 +18,8 @@ from permutogeo.ops.embed import (
     feature_range,
     grid_bounds,
 )
-from permutogeo.ops.table import MOST_CODES, ThreadTables, claim, sort_codes
+from permutogeo.ops.insert import InsertionTable, fits_packed
+from permutogeo.ops.table import MOST_CODES, claim, sort_codes
 from permutogeo.runtime import bridge, memory
 
 _MOST_CORNERS = 2**31 - 1
@@ -29,7 +31,7 @@ def _build(
     feature = feature.detach().contiguous()
     _check_size(feature)
     box = boxes.make(*grid_extent(feature, batch, tap_variance))
-    return *_build_in_box(feature, batch, box, tap_variance), box.to(feature.device)
+    return *_build_in_box(feature, batch, box, tap_variance), memory.upload(box, feature.device)
 
 
 def _build_in_box(
@@ -45,10 +47,8 @@ def _build_in_box(
         code = torch.empty(0, box.shape[1] - 2, dtype=torch.int64, device=device)
         return feature.new_empty(0, dim + 1), vertex, code
     weight = memory.empty(count, dim + 1, dtype=feature.dtype, device=device)
-    run = bridge.load_kernels(kernels.make, dim, feature.dtype, box.shape[1] - 2, device=device)
-    points = PointArguments(feature, batch, box, tap_variance, run.Real)
-    insert = _insert_by_thread if device.type == "cpu" else _insert_atomically
-    vertex, code = insert(run, points, weight)
+    insert = _insert_on_threads if device.type == "cpu" else _insert_atomically
+    vertex, code = insert(feature, batch, box, tap_variance, weight)
     return weight, vertex, code
 
 
@@ -97,7 +97,7 @@ class PointArguments:
         real: type,
     ):
         dim, device = feature.shape[1], feature.device
-        self.feature, self.box, self.words = feature, box.to(device), box.shape[1] - 2
+        self.feature, self.box, self.words = feature, memory.upload(box, device), box.shape[1] - 2
         self._given, self._real = box, real
         self.stride = self.box[:, 2:].contiguous()
         self.step = self.box[:dim, 2:].flip(0).contiguous()
@@ -113,25 +113,37 @@ class PointArguments:
         return [*self.points, *self.elevation, low, *self.codes]
 
 
-def _insert_by_thread(
-    run: Any, points: PointArguments, weight: torch.Tensor
+def _insert_on_threads(
+    feature: torch.Tensor,
+    batch: torch.Tensor | None,
+    box: torch.Tensor,
+    tap_variance: float,
+    weight: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Number the vertices with one hash table per thread; fills ``weight``."""
+    """Number the vertices with the hash table of all threads; fills ``weight``."""
     count, corners = weight.shape
+    words, packed = box.shape[1] - 2, fits_packed(box)
+    key = (corners - 1, feature.dtype, words, packed)
+    run = bridge.load_kernels(insertion.make, *key, device=feature.device)
+    points = PointArguments(feature, batch, box, tap_variance, run.Real)
     vertex = memory.empty(count, corners, dtype=torch.int32, device=weight.device)
-    tables = ThreadTables(count, corners, points.words)
-    tables.insert(run, points.in_box, weight, vertex)
-    code = tables.merge()
-    tables.renumber(code, vertex)
-    return vertex, code
+    table = InsertionTable(count, corners, words, packed)
+    table.insert(run, points.in_box, weight, vertex)
+    return vertex, table.number(vertex)
 
 
 def _insert_atomically(
-    run: Any, points: PointArguments, weight: torch.Tensor
+    feature: torch.Tensor,
+    batch: torch.Tensor | None,
+    box: torch.Tensor,
+    tap_variance: float,
+    weight: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Number the vertices with one hash table and atomics; fills ``weight``."""
     count, corners = weight.shape
-    device, words = weight.device, points.words
+    device, words = weight.device, box.shape[1] - 2
+    run = bridge.load_kernels(kernels.make, corners - 1, feature.dtype, words, device=device)
+    points = PointArguments(feature, batch, box, tap_variance, run.Real)
     code = torch.empty(count * corners, words, dtype=torch.int64, device=device)
     bridge.launch(
         run.codes,

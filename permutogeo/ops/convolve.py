@@ -38,7 +38,6 @@ class _Gather:
         self.groups = groups
         taps, channels = neighbors.shape[1], values.shape[1]
         self.row = taps * channels
-        self.kernels = bridge.load_kernels(kernels.make, values.dtype, device=values.device)
         size = _CHUNK_BYTES if values.device.type == "cpu" else _CUDA_CHUNK_BYTES
         row_bytes = max(1, self.row * values.element_size())
         workspace = memory.get_workspace()
@@ -58,13 +57,7 @@ class _Gather:
         taps, channels = self.neighbors.shape[1], self.values.shape[1]
         rows = min(self.chunk, self.neighbors.shape[0])
         buffer = self.values.new_empty(rows * taps, channels)
-        fill = bridge.prepare(
-            self.kernels.gather,
-            bridge.array(self.neighbors, 2),
-            *bridge.rows(self.values),
-            *bridge.rows(buffer),
-            device=self.values.device,
-        )
+        fill = self._prepare(buffer)
 
         def read(first: int, last: int) -> torch.Tensor:
             fill(first, last - first)
@@ -75,6 +68,20 @@ class _Gather:
             return by_group.reshape(self.groups, last - first, self.row // self.groups)
 
         return read
+
+    def _prepare(self, buffer: torch.Tensor) -> Callable[..., None]:
+        """Return a recorded launch that gathers rows into ``buffer``."""
+        values, device = self.values, self.values.device
+        rows = bridge.Rows(values, buffer)
+        run = rows.load(kernels.make, kernels.make_gpu, values.dtype, device=device)
+        return bridge.prepare(
+            run.gather,
+            bridge.array(self.neighbors, 2),
+            *rows.describe(values),
+            *rows.describe(buffer),
+            device=device,
+            inner=(self.neighbors.shape[1], *rows.blocks) if rows.lanes else (),
+        )
 
     def run(self, work: Callable[[Iterator], None], items: list) -> None:
         """Distribute ``items`` over as many workers as the workspace allows."""

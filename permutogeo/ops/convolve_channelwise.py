@@ -26,15 +26,16 @@ def _convolve(values, filter, neighbors, opposite):
     out = memory.empty(count, channels, dtype=values.dtype, device=device)
     values, filter = with_zero_row(values), filter.detach().contiguous()
     shared = filter.shape[1] == 1
-    described = [bridge.array(filter.view(-1), 1)] if shared else bridge.rows(filter)
+    rows = bridge.Rows(values, out, *([] if shared else [filter]))
     bridge.launch(
-        _kernels(shared, values).convolve,
+        _load(rows, shared, values).convolve,
         count,
         bridge.array(neighbors, 2),
-        *described,
-        *bridge.rows(values),
-        *bridge.rows(out),
+        *([bridge.array(filter.view(-1), 1)] if shared else rows.describe(filter)),
+        *rows.describe(values),
+        *rows.describe(out),
         device=device,
+        inner=rows.blocks,
         grain=256,
     )
     return out
@@ -50,21 +51,19 @@ def _correlate(values, grad, neighbors, opposite, shared):
     length = -(-count // runs)
     if shared:
         out = torch.zeros(runs, taps, dtype=torch.float64, device=device)
-        described = [bridge.array(out, 2)]
     else:
         out = values.new_zeros(runs * taps, values.shape[1])
-        described = bridge.rows(out)
-    tools = _kernels(shared, values)
+    rows = bridge.Rows(values, grad, *([] if shared else [out]))
     bridge.launch(
-        tools.correlate if on_cpu else tools.correlate_taps,
+        _load(rows, shared, values).correlate,
         runs,
         length,
         bridge.array(neighbors, 2),
-        *bridge.rows(values),
-        *bridge.rows(grad),
-        *described,
+        *rows.describe(values),
+        *rows.describe(grad),
+        *([bridge.array(out, 2)] if shared else rows.describe(out)),
         device=device,
-        inner=() if on_cpu else (taps,),
+        inner=() if on_cpu else (taps,) if shared else (taps, *rows.blocks),
         grain=1,
     )
     sums = out.view(runs, taps, -1)
@@ -77,9 +76,11 @@ def _device_runs(count: int, taps: int) -> int:
     return min(max(_MOST_RUNS, _THREADS // taps), -(-count // _SHORTEST_RUN))
 
 
-def _kernels(shared: bool, values: torch.Tensor) -> Any:
-    make = kernels.make_shared if shared else kernels.make_depthwise
-    return bridge.load_kernels(make, values.dtype, device=values.device)
+def _load(rows: bridge.Rows, shared: bool, values: torch.Tensor) -> Any:
+    cpu, gpu = kernels.make_depthwise, kernels.make_depthwise_gpu
+    if shared:
+        cpu, gpu = kernels.make_shared, kernels.make_shared_gpu
+    return rows.load(cpu, gpu, values.dtype, device=values.device)
 
 
 def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:

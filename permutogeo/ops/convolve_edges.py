@@ -110,14 +110,17 @@ def _convolve_edges(values, filter, edges, begin, back_edges, back_begin, opposi
     values = values.detach().contiguous()
     matrix = filter.detach().transpose(1, 2).contiguous()
     source, target = edges.contiguous()
-    run = bridge.load_kernels(kernels.make, values.dtype, device=values.device)
+    device = values.device
 
     def work(blocks: Iterator[int]) -> None:
         gathered = values.new_empty(chunks.largest, inputs)
         product = values.new_empty(chunks.largest, outputs)
-        described = (*bridge.rows(product), bridge.array(target, 1), *bridge.rows(out))
-        add = bridge.prepare(run.add, *described, device=values.device)
-        add_in_order = bridge.prepare(run.add_in_order, 0, *described, device=values.device)
+        rows = bridge.Rows(product, out)
+        run = rows.load(kernels.make, kernels.make_gpu, values.dtype, device=device)
+        described = (*rows.describe(product), bridge.array(target, 1), *rows.describe(out))
+        add = bridge.prepare(run.add, *described, device=device, inner=rows.blocks)
+        if device.type == "cpu":
+            add_in_order = bridge.prepare(run.add_in_order, 0, *described, device=device)
         for block in blocks:
             for group in chunks.groups(block):
                 start, end = group[0][1], group[-1][2]
@@ -126,7 +129,7 @@ def _convolve_edges(values, filter, edges, begin, back_edges, back_begin, opposi
                     part = slice(first - start, last - start)
                     made = multiply(gathered[part], matrix[tap], product[part])
                 if len(group) == 1:
-                    add(start, end - start, *bridge.rows(made))
+                    add(start, end - start, *rows.describe(made))
                 else:
                     add_in_order(start, 1, end - start)
 

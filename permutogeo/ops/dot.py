@@ -16,13 +16,18 @@ def _dot(x, values, vertex, order, begin, runs):
     device = x.device
     out = memory.empty(*vertex.shape, dtype=x.dtype, device=device)
     x, values, vertex = x.detach().contiguous(), values.detach().contiguous(), vertex.contiguous()
-    run = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
+    corners, rows = vertex.shape[1], bridge.Rows(x, values)
+    run = rows.load(kernels.make, kernels.make_gpu, corners, x.dtype, device=device)
+    # On a GPU a thread owns a corner, elsewhere a point.
+    ndim = 2 if rows.lanes else 1
     bridge.launch(
         run.inner,
         len(x),
-        *(memory.exceeds_cache(values), bridge.array(vertex, 1)),
-        *(*bridge.rows(x), *bridge.rows(values), bridge.array(out, 1)),
+        *([memory.exceeds_cache(values)] if device.type == "cpu" else []),
+        bridge.array(vertex, ndim),
+        *(*rows.describe(x), *rows.describe(values), bridge.array(out, ndim)),
         device=device,
+        inner=(corners,) if rows.lanes else (),
     )
     return out
 

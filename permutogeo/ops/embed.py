@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ import torch
 from permutogeo.kernels import embed as kernels
 from permutogeo.kernels import simplex
 from permutogeo.ops._library import define, ops
-from permutogeo.runtime import bridge, memory
+from permutogeo.runtime import bridge, memory, threads
 
-_CHUNK = 16384
+# Points whose range is found at once, and points in a row of the search.
+_CHUNK, _WIDE = 32768, 128
 _KEY_LIMIT = 2**31 - 1
 
 
@@ -51,8 +52,8 @@ def grid_bounds(
 def feature_range(
     feature: torch.Tensor, batch: torch.Tensor | None
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, int] | None]:
-    """Return the minimum and maximum of each feature, NaN where a value is not finite, and those of
-    the graph ids."""
+    """Return the minimum and maximum of each feature, NaN where one is NaN, and those of the graph
+    ids."""
     if feature.device.type == "cpu":
         low, high = _range_on_threads(feature)
         if batch is None:
@@ -70,24 +71,31 @@ def feature_range(
 
 
 def _range_on_threads(feature: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-    count, dim = feature.shape
-    chunks = -(-count // _CHUNK)
-    out = feature.new_empty(3, chunks, dim)
-    run = bridge.load_kernels(kernels.make, dim, feature.dtype, device=feature.device)
-    bridge.launch(
-        run.bounds,
-        chunks,
-        _CHUNK,
-        bridge.array(feature, 1),
-        *(bridge.array(bound, 1) for bound in out),
-        device=feature.device,
-        grain=2,
-    )
-    low, high, poison = out.numpy()
-    with np.errstate(invalid="ignore"):
-        bad = poison.sum(0)
-        bounds = low.min(0) + bad, high.max(0) + bad
-    return bounds[0].astype(np.float64), bounds[1].astype(np.float64)
+    points = feature.detach().numpy()
+    found: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def search(first: int, last: int) -> None:
+        for begin in range(first, last, _CHUNK):
+            found.append(_range_of(points[begin : min(begin + _CHUNK, last)]))
+
+    jobs = [partial(search, *part) for part in threads.split_range(len(points), _CHUNK)]
+    threads.run_jobs(jobs)
+    low, high = zip(*found, strict=True)
+    return np.min(low, axis=0).astype(np.float64), np.max(high, axis=0).astype(np.float64)
+
+
+def _range_of(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the minimum and maximum of each column; NaN propagates."""
+    count, dim = points.shape
+    rows = count // _WIDE
+    if rows < 2:
+        return points.min(0), points.max(0)
+    # Long rows are compared by SIMD.
+    wide = points[: rows * _WIDE].reshape(rows, _WIDE * dim)
+    rest = points[rows * _WIDE :]
+    low = np.concatenate([wide.min(0).reshape(_WIDE, dim), rest])
+    high = np.concatenate([wide.max(0).reshape(_WIDE, dim), rest])
+    return low.min(0), high.max(0)
 
 
 def _refuse_not_finite(feature: torch.Tensor, name: str) -> None:

@@ -80,10 +80,10 @@ def _merge(
     if count == 0:
         return out
     offset, column, reach = half
-    offset, column = offset.to(device), column.to(device)
+    offset, column = memory.upload(offset, device), memory.upload(column, device)
     if reach > boxes.PADDING:
         # Beyond the padding, offsets would carry from one coordinate into the next.
-        wider = boxes.pad(box, reach).to(device)
+        wider = memory.upload(boxes.pad(box.cpu(), reach), device)  # one read
         code, box = boxes.encode(boxes.decode(code, box), wider).contiguous(), wider
     step = (offset * box[:-1, 2:]).sum(1).contiguous()
     run = bridge.load_kernels(kernels.make, code.shape[1], device=device)
@@ -115,7 +115,7 @@ neighbors = define(
 opposite = define(
     "opposite(Tensor like, int dim, int radius, str stencil) -> Tensor",
     lambda like, dim, radius, stencil: stencils.opposite(dim, radius, stencil).to(
-        like.device, copy=True
+        like.device, copy=True, non_blocking=True
     ),
     lambda like, dim, radius, stencil: like.new_empty(
         stencils.num_taps(dim, radius, stencil), dtype=torch.int64

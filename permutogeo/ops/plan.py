@@ -49,7 +49,9 @@ def _plan(
 
 
 def sorting_pays(vertex: torch.Tensor) -> bool:
-    """Return whether repeated splats are faster with sorted corners."""
+    """Return whether repeated splats are faster with sorted corners; a GPU sorts them always."""
+    if vertex.device.type != "cpu":
+        return False
     return vertex.numel() > _FEW_CORNERS and threads.count() > _FEW_THREADS
 
 

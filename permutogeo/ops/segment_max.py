@@ -21,9 +21,10 @@ def _launch(name: str, size: int, first: list[Any], *tensors: torch.Tensor, corn
     like = tensors[0]
     out = memory.empty(size, like.shape[1], dtype=like.dtype, device=like.device)
     inputs = [each.detach().contiguous() for each in tensors]
-    run = bridge.load_kernels(kernels.make, corners, like.dtype, device=like.device)
-    described = [part for each in (*inputs, out) for part in bridge.rows(each)]
-    bridge.launch(getattr(run, name), size, *first, *described, device=like.device)
+    device, rows = like.device, bridge.Rows(*inputs, out)
+    run = rows.load(kernels.make, kernels.make_gpu, corners, like.dtype, device=device)
+    described = [part for each in (*inputs, out) for part in rows.describe(each)]
+    bridge.launch(getattr(run, name), size, *first, *described, device=device, inner=rows.blocks)
     return out
 
 

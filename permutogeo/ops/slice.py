@@ -22,14 +22,17 @@ def _slice(values, weight, vertex, order, begin, runs):
     out = memory.empty(count, values.shape[1], dtype=values.dtype, device=device)
     values, weight = values.detach().contiguous(), weight.detach().contiguous()
     vertex = vertex.contiguous()
-    run = bridge.load_kernels(kernels.make, corners, values.dtype, device=device)
+    rows = bridge.Rows(values, out)
+    run = rows.load(kernels.make, kernels.make_gpu, corners, values.dtype, device=device)
     bridge.launch(
         run.gather,
         count,
-        *(memory.exceeds_cache(values), bridge.array(vertex, 1), bridge.array(weight, 1)),
-        *bridge.rows(values),
-        *bridge.rows(out),
+        *([memory.exceeds_cache(values)] if device.type == "cpu" else []),
+        *(bridge.array(vertex, 1), bridge.array(weight, 1)),
+        *rows.describe(values),
+        *rows.describe(out),
         device=device,
+        inner=rows.blocks,
     )
     return out
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,22 +85,33 @@ def combine(copies: torch.Tensor) -> torch.Tensor:
 def _collect(x, weight, vertex, num_vertices, order, begin):
     device = x.device
     out = memory.empty(num_vertices, x.shape[1], dtype=x.dtype, device=device)
-    tools = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
     corners = [bridge.array(part, 1) for part in (begin, order, weight.view(-1))]
-    corners += bridge.rows(x)
-    if device.type == "cpu" or len(order) <= _LONG:
-        described = (memory.exceeds_cache(x), *corners, *bridge.rows(out))
-        bridge.launch(tools.collect, num_vertices, *described, device=device)
+    if device.type == "cuda":
+        _collect_on_gpu(x, vertex.shape[1], begin, corners, out)
         return out
-    piece, length = _pieces(begin)
-    first = bridge.array(piece, 1)
-    partial = x.new_empty(2 * len(order) // _LONG, x.shape[1])  # at least as many as there are
-    sums = bridge.rows(partial)
-    each = (first, bridge.array(length, 1), *corners, *sums)
-    bridge.launch(tools.collect_pieces, len(partial), *each, device=device)
-    whole = (first, *sums, *corners, *bridge.rows(out))
-    bridge.launch(tools.collect_long, num_vertices, *whole, device=device)
+    tools = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
+    described = (memory.exceeds_cache(x), *corners, *bridge.rows(x), *bridge.rows(out))
+    bridge.launch(tools.collect, num_vertices, *described, device=device)
     return out
+
+
+def _collect_on_gpu(x, width, begin, corners, out):
+    """Sum pieces of long lists of corners, then the pieces and the short lists.
+
+    Args:
+        width: Corners of a point.
+        corners: Described ``begin``, ``order`` and weights.
+    """
+    piece, length = _pieces(begin)
+    most = 2 * len(x) * width // _LONG  # at least as many pieces as there are
+    sums = x.new_empty(most, x.shape[1])
+    rows = bridge.Rows(x, sums, out)
+    tools = rows.load(kernels.make, kernels.make_gpu, width, x.dtype, device=x.device)
+    launch = partial(bridge.launch, device=x.device, inner=rows.blocks)
+    first, partials = bridge.array(piece, 1), rows.describe(sums)
+    points = [*corners, *rows.describe(x)]
+    launch(tools.collect_pieces, most, first, bridge.array(length, 1), *points, *partials)
+    launch(tools.collect, len(out), first, *partials, *points, *rows.describe(out))
 
 
 def _pieces(begin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -14,6 +14,7 @@ from torch import Tensor
 from permutogeo.ops import boxes
 from permutogeo.ops._library import define, ops
 from permutogeo.ops.table import find, hash_codes, sort_unique
+from permutogeo.runtime import memory
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def strided_neighbors(
 def _strided_pairs(coordinate, size, stride, padding, dilation, transposed, shape, graphs):
     kernel = StridedKernel(size, stride, padding, dilation, transposed)
     device, taps = coordinate.device, math.prod(kernel.size)
-    box = boxes.make([0] * len(shape), [extent - 1 for extent in shape], graphs, 0).to(device)
+    box = boxes.make([0] * len(shape), [extent - 1 for extent in shape], graphs, 0)
+    box = memory.upload(box, device)
     sources, codes = [], []
     for source, code in _candidates(coordinate, kernel, shape, box):
         sources.append(source)
@@ -74,7 +76,7 @@ def _strided_pairs(coordinate, size, stride, padding, dilation, transposed, shap
     target = find(torch.cat(codes), code, hash_codes(code)).long()
     source = torch.cat(sources)
     tap = torch.arange(taps, device="cpu").repeat_interleave(torch.tensor(list(map(len, codes))))
-    tap = tap.to(device)
+    tap = memory.upload(tap, device)
     inputs = torch.full((len(code), taps), -1, dtype=torch.int32, device=device)
     outputs = torch.full((len(coordinate), taps), -1, dtype=torch.int32, device=device)
     inputs[target, tap] = source.to(torch.int32)

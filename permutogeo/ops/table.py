@@ -1,128 +1,16 @@
-"""Hash tables of lattice codes: one per thread during a build, and one for look-ups."""
+"""Hash tables of lattice codes for look-ups, and sorting of codes."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import torch
 
 from permutogeo.kernels import table as kernels
-from permutogeo.kernels.build import CHUNK
 from permutogeo.ops._library import define
-from permutogeo.runtime import bridge, memory, threads
+from permutogeo.runtime import bridge
 
 # Most codes in one hash table: slots are indexed by 32 bits, and half of them stay free.
 MOST_CODES = 2**29
-_CPU = torch.device("cpu")
-_MOST_FIRST_SLOTS = 2**19
-# Small tables grow by what is expected, large ones by two: they take most of the memory of a build.
-_LARGE, _MOST_GROWTH = 2**21, 16
-# Slots of a table that does not fit the cache.
-_PREFETCHED = 2**20
-# Fewest points for which another table pays.
-_FEWEST_POINTS = 8192
-
-
-class ThreadTables:
-    """Hash tables on the CPU, one for each thread's run of consecutive points.
-
-    Each table numbers its own codes in the order of insertion. :meth:`merge` sorts the codes of all
-    tables into one list, and :meth:`renumber` turns the tables' numbers into positions in it, so
-    that the result does not depend on the number of tables.
-
-    Args:
-        count: Number of points.
-        corners: Corners of each point.
-        words: Words of a code.
-    """
-
-    def __init__(self, count: int, corners: int, words: int):
-        self.corners, self.words = corners, words
-        self.tables = max(1, min(threads.count(), count // _FEWEST_POINTS))
-        self.first = torch.tensor([count * t // self.tables for t in range(self.tables + 1)])
-        self.next, self.end = self.first[:-1].clone(), self.first[1:].clone()
-        self.size = torch.zeros(self.tables, dtype=torch.int32)
-        self.kernels = bridge.load_kernels(kernels.make, words, device=_CPU)
-        self.workspace = torch.empty(self.tables, CHUNK * corners, words, dtype=torch.int64)
-        least = max(8 * CHUNK * corners, count // self.tables)
-        self._allocate(min(_MOST_FIRST_SLOTS, power_of_two(least)))
-
-    def insert(
-        self, run: Any, arguments: list[Any], weight: torch.Tensor, vertex: torch.Tensor
-    ) -> None:
-        """Embed all points and insert their corners, growing the tables where needed.
-
-        Args:
-            run: The kernels of ``kernels/build.py``.
-            arguments: Arguments of ``insert`` before ``end``.
-            weight: Barycentric weights ``[N, corners]``, written.
-            vertex: Numbers of the corners in their table ``[N, corners]`` int32, written.
-        """
-        while True:
-            self._launch(
-                run.insert if self.capacity < _PREFETCHED else run.insert_chunks,
-                *arguments,
-                bridge.array(self.end, 1),
-                shift(self.capacity),
-                _most_codes(self.capacity) - CHUNK * self.corners,
-                *(bridge.array(self.slots, 2), bridge.array(self.code, 2)),
-                *(bridge.array(self.size, 1), bridge.array(self.next, 1)),
-                bridge.array(self.workspace, 2),
-                *(bridge.array(weight, 1), bridge.array(vertex, 1)),
-            )
-            if torch.equal(self.next, self.end):
-                return
-            self._grow()
-
-    def merge(self) -> torch.Tensor:
-        """Return the distinct codes of all tables, ascending, ``[M, words]``."""
-        return sort_unique([self.code[t, :size] for t, size in enumerate(self.size.tolist())])
-
-    def renumber(self, merged: torch.Tensor, vertex: torch.Tensor) -> None:
-        """Replace the tables' own numbers in ``vertex`` by positions in ``merged``."""
-        number = torch.empty(self.tables, int(self.size.max()), dtype=torch.int32)
-        first = (self.first * self.corners).to(torch.int32)
-        self._launch(
-            self.kernels.renumber,
-            *(bridge.array(merged, 1), bridge.array(self.code, 2)),
-            shift(self.capacity),
-            bridge.array(self.slots, 2),
-            *(bridge.array(first, 1), bridge.array(number, 2), bridge.array(vertex.view(-1), 1)),
-        )
-
-    def _grow(self) -> None:
-        """Move the codes into larger tables."""
-        del self.slots
-        code = self.code
-        self._allocate(self._next_capacity())
-        for t, size in enumerate(self.size.tolist()):
-            memory.copy(self.code[t, :size], code[t, :size])
-        del code
-        self._launch(
-            self.kernels.insert,
-            *(bridge.array(self.code, 2), bridge.array(self.size, 1)),
-            shift(self.capacity),
-            bridge.array(self.slots, 2),
-        )
-
-    def _next_capacity(self) -> int:
-        """Return the slots for the codes of all points, if codes per point stay as so far."""
-        if self.capacity >= _LARGE:
-            return 2 * self.capacity
-        points, done = self.first.diff(), (self.next - self.first[:-1]).clamp(min=1)
-        wanted = power_of_two(int((self.size * points * 8 // (5 * done)).max()))
-        return min(max(wanted, 2 * self.capacity), _MOST_GROWTH * self.capacity, _LARGE)
-
-    def _allocate(self, capacity: int) -> None:
-        """Allocate free slots, and room for as many codes as they may hold."""
-        self.capacity = capacity
-        tables, room = self.tables, _most_codes(capacity)
-        self.slots = memory.full(tables, capacity, value=-1, dtype=torch.int32, device=_CPU)
-        self.code = memory.empty(tables, room, self.words, dtype=torch.int64, device=_CPU)
-
-    def _launch(self, kernel: Any, *arguments: Any) -> None:
-        bridge.launch(kernel, self.tables, *arguments, device=_CPU, grain=1)
 
 
 def claim(code: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -192,11 +80,6 @@ def sort_codes(code: torch.Tensor) -> torch.Tensor:
     return order
 
 
-def _most_codes(capacity: int) -> int:
-    """Codes that a table holds before it grows: probes stay short up to a load of 5/8."""
-    return capacity * 5 // 8
-
-
 def _drop_duplicates(codes: np.ndarray, chunk: int = 2**20) -> np.ndarray:
     """Move the distinct ones of sorted codes to the front, in chunks that need little memory."""
     new = np.ones(len(codes), dtype=bool)
@@ -217,15 +100,8 @@ def _hash_codes(code: torch.Tensor) -> torch.Tensor:
         return claim(code)[0]
     slots = torch.full((hash_capacity(len(code)),), -1, dtype=torch.int32)
     tools = bridge.load_kernels(kernels.make, code.shape[1], device=code.device)
-    count = torch.tensor([len(code)], dtype=torch.int32)
-    bridge.launch(
-        tools.insert,
-        1,
-        *(bridge.array(code.unsqueeze(0), 2), bridge.array(count, 1)),
-        shift(len(slots)),
-        bridge.array(slots.unsqueeze(0), 2),
-        device=code.device,
-    )
+    described = (bridge.array(code, 1), shift(len(slots)), bridge.array(slots, 1))
+    bridge.launch(tools.insert, 1, *described, device=code.device)
     return slots
 
 

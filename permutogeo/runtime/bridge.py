@@ -22,7 +22,7 @@ import filelock
 import torch
 import warp as wp
 
-from permutogeo.kernels.rows import BLOCKS
+from permutogeo.kernels.rows import BLOCKS, WIDE_BYTES
 from permutogeo.runtime import threads
 
 # Array descriptor of a kernel: pointer, shape and strides.
@@ -40,6 +40,8 @@ _describe_rows = (Descriptor * len(BLOCKS)).from_buffer_copy
 # lock at each launch, only by versions of Warp whose calling convention is known.
 _DIRECT = wp.config.version.startswith("1.19.")
 _entries: dict[wp.Kernel, Callable[..., None]] = {}
+
+_streams: dict[tuple[torch.device, int], wp.Stream] = {}
 
 _loading = threading.RLock()
 _loaded: dict[tuple, SimpleNamespace] = {}
@@ -89,10 +91,10 @@ def launch(
         args: Arguments after ``start``; tensors as :func:`array` or :func:`rows`.
         grain: Smallest number of indices in a part of a split launch.
     """
-    if size == 0:
+    if size == 0 or 0 in inner:
         return
     if device.type == "cuda":
-        stream = wp.stream_from_torch(torch.cuda.current_stream(device))
+        stream = _warp_stream(torch.cuda.current_stream(device))
         wp.launch(kernel, (size, *inner), inputs=[0, *args], stream=stream)
         return
 
@@ -108,7 +110,9 @@ def launch(
     threads.run_jobs([piece(*part) for part in parts])
 
 
-def prepare(kernel: wp.Kernel, *args: Any, device: torch.device) -> Callable[..., None]:
+def prepare(
+    kernel: wp.Kernel, *args: Any, device: torch.device, inner: tuple[int, ...] = ()
+) -> Callable[..., None]:
     """Record a launch to be repeated by ``call(first, size, *changed)``.
 
     ``first`` is the argument after ``start``; ``changed`` replaces the arguments that follow it. On
@@ -116,7 +120,7 @@ def prepare(kernel: wp.Kernel, *args: Any, device: torch.device) -> Callable[...
     """
     if device.type == "cuda":
         return lambda first, size, *changed: launch(
-            kernel, size, first, *changed, *args[len(changed) :], device=device
+            kernel, size, first, *changed, *args[len(changed) :], device=device, inner=inner
         )
     entry = _entries.get(kernel) or _entry(kernel)
     return lambda first, size, *changed: entry((size,), 0, first, *changed, *args[len(changed) :])
@@ -155,6 +159,50 @@ def rows(tensor: torch.Tensor) -> list[ctypes.Structure]:
     return list(_describe_rows(_pack_rows(*fields)))
 
 
+class Rows:
+    """How kernels take rows of some tensors on their device (see ``kernels/rows.py``).
+
+    Args:
+        tensors: Contiguous rows ``[n, C]`` of one type and width, all that a launch takes.
+
+    Attributes:
+        lanes: Channels of a block on a GPU; 0 on the CPU.
+        blocks: Blocks of a row on a GPU, where a thread owns one; empty on the CPU.
+    """
+
+    __slots__ = ("blocks", "lanes")
+
+    def __init__(self, *tensors: torch.Tensor):
+        first = tensors[0]
+        self.lanes = 0
+        self.blocks: tuple[int, ...] = ()
+        if first.device.type == "cuda":
+            wide = WIDE_BYTES // first.itemsize
+            # A view may begin anywhere.
+            aligned = all(each.data_ptr() % WIDE_BYTES == 0 for each in tensors)
+            self.lanes = wide if aligned and first.shape[1] % wide == 0 else 1
+            self.blocks = (first.shape[1] // self.lanes,)
+
+    def load(
+        self,
+        cpu: Callable[..., SimpleNamespace],
+        gpu: Callable[..., SimpleNamespace],
+        *key: Any,
+        device: torch.device,
+    ) -> Any:
+        """Return the kernels of the device: those of ``gpu`` take the lanes as their last key."""
+        if self.lanes:
+            return load_kernels(gpu, *key, self.lanes, device=device)
+        return load_kernels(cpu, *key, device=device)
+
+    def describe(self, tensor: torch.Tensor) -> list[ctypes.Structure]:
+        """Return the descriptors of one of the tensors: a single one on a GPU."""
+        if not self.lanes:
+            return rows(tensor)
+        count, channels = tensor.shape
+        return [array(tensor.view(count, channels // self.lanes, self.lanes), 2)]
+
+
 def versions() -> dict[str, Any]:
     """Return versions and devices of Warp, for bug reports."""
     init()
@@ -164,6 +212,17 @@ def versions() -> dict[str, Any]:
         "kernel_cache_dir": wp.config.kernel_cache_dir,
         "devices": [str(device) for device in wp.get_devices()],
     }
+
+
+def _warp_stream(stream: Any) -> wp.Stream:
+    """Return Warp's view of a stream of torch, one for the whole process.
+
+    Warp forgets a stream when its view is freed, also where other code has a view of its own.
+    """
+    key = stream.device, stream.cuda_stream
+    if key not in _streams:
+        _streams[key] = wp.stream_from_torch(stream)
+    return _streams[key]
 
 
 def _entry(kernel: wp.Kernel) -> Callable[..., None]:

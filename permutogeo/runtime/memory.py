@@ -1,15 +1,14 @@
 """Allocation, fills and copies on the CPU, and the workspace limit of convolutions.
 
-On the CPU, large tensors ask for huge pages, and fills and copies run on the threads of
+On the CPU, large tensors use recycled huge pages, and fills and copies run on the threads of
 :mod:`permutogeo.runtime.threads`: torch's own OpenMP threads keep spinning for milliseconds after
 a parallel operation and slow down the kernels that follow.
 """
 
 from __future__ import annotations
 
-import ctypes
+import math
 import os
-import sys
 from collections.abc import Callable
 from functools import cache, partial
 
@@ -17,13 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from permutogeo.runtime import threads
+from permutogeo.runtime import pages, threads
 
-# Tensors of at least this size ask for huge pages.
-_HUGE_PAGE_BYTES = 1 << 22
-_MADV_HUGEPAGE = 14
-_PAGE_BYTES = 4096
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+# Tensors of at least this size get recycled huge pages.
+_LARGE_BYTES = 1 << 22
 # Larger tensors do not stay in a core's cache.
 _CACHE_BYTES = 1 << 20
 # Fewer elements than this are filled or copied faster by one thread.
@@ -35,17 +31,15 @@ _workspace_bytes = 64 * 2**20
 
 
 def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """``torch.empty`` backed by huge pages.
+    """``torch.empty``, for large tensors in recycled huge pages.
 
-    Page faults on small pages cost as much as the computation that fills them.
+    Page faults cost as much as the computation that fills the pages.
     """
-    tensor = torch.empty(shape, dtype=dtype, device=device)
-    size = tensor.nbytes
-    if size >= _HUGE_PAGE_BYTES and _LIBC is not None and device.type == "cpu":
-        first = -(-tensor.data_ptr() // _PAGE_BYTES) * _PAGE_BYTES
-        length = (tensor.data_ptr() + size - first) // _PAGE_BYTES * _PAGE_BYTES
-        _LIBC.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), _MADV_HUGEPAGE)
-    return tensor
+    size = math.prod(shape) * dtype.itemsize
+    if size < _LARGE_BYTES or device.type != "cpu":
+        return torch.empty(shape, dtype=dtype, device=device)
+    tensor = pages.empty(shape, dtype)
+    return torch.empty(shape, dtype=dtype, device=device) if tensor is None else tensor
 
 
 def exceeds_cache(tensor: Tensor) -> bool:
@@ -82,6 +76,14 @@ def copy(target: Tensor, source: Tensor) -> None:
     threads.run_jobs(
         [partial(np.copyto, into[first:last], out_of[first:last]) for first, last in parts]
     )
+
+
+def upload(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a small tensor of the CPU on a device, without waiting for work on its stream.
+
+    CUDA stages pageable memory before such a copy returns.
+    """
+    return tensor.to(device, non_blocking=True)
 
 
 def apply(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:

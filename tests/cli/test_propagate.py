@@ -40,6 +40,16 @@ def test_labels_of_an_image(run, photo):
     assert np.array_equal(np.load(folder / "labels.npy"), truth)
 
 
+def test_an_image_without_unlabeled_pixels(run, photo):
+    """Zeros that were meant as no label are labels; the output says how to change that."""
+    folder, _, truth, _ = photo
+    Image.fromarray(truth).save(folder / "full.png")
+    result = run(
+        "propagate", folder / "photo.png", "--labels", folder / "full.png", "-o", folder / "a.png"
+    )
+    assert result.exit_code == 0 and "--unlabeled INDEX" in result.output
+
+
 def test_colors_of_an_image(run, photo):
     folder, image, _, _ = photo
     gray = image.mean(2).astype(np.uint8)

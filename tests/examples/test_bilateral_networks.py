@@ -169,3 +169,24 @@ def test_spatial_layers_by_fourier_transforms(examples, kernel):
     pairs = (torch.autograd.grad((out * weight).sum(), leaves) for out in (found, expected))
     for one, other in zip(*pairs, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_guided_filter(examples):
+    """Against a least squares fit in each window, at the resolution of the fits."""
+    torch.manual_seed(0)
+    guide, p, contrast = torch.rand(3, 5, 6).double(), torch.rand(2, 5, 6).double(), 0.3
+    slope, offset = examples("segment_images").GuidedFilter(4, contrast).coefficients(guide, p)
+    assert slope.shape == (3, 2, 5, 6) and offset.shape == (2, 5, 6)
+    fits = np.empty((5, 6, 4, 2))
+    for y, x in np.ndindex(5, 6):
+        window = np.s_[:, max(0, y - 1) : y + 2, max(0, x - 1) : x + 2]
+        colors, values = (each[window].flatten(1).T.numpy() for each in (guide, p))
+        count = len(colors)
+        rows = np.concatenate([colors, np.ones((count, 1))], 1)
+        ridge = np.diag([contrast * np.sqrt(count)] * 3 + [0])
+        wanted = np.concatenate([values, np.zeros((4, 2))])
+        fits[y, x] = np.linalg.lstsq(np.concatenate([rows, ridge]), wanted, rcond=None)[0]
+    for y, x in np.ndindex(5, 6):
+        mean = fits[max(0, y - 1) : y + 2, max(0, x - 1) : x + 2].mean((0, 1))
+        np.testing.assert_allclose(slope[:, :, y, x], mean[:3], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(offset[:, y, x], mean[3], rtol=1e-6, atol=1e-9)

@@ -120,7 +120,27 @@ def check_parallelism():
             fake.threads.clear()
             args = (values, values, lattice.neighbors(), opposite, shared)
             ops.correlate_channelwise(*args)
-            assert fake.threads["correlate_taps"] > 10_000, fake.threads
+            assert fake.threads["correlate"] > 10_000, fake.threads
+
+
+def check_alignment():
+    """Rows that begin at an odd address are read by channels, others by blocks."""
+    rng = np.random.default_rng(0)
+    fake = FakeCuda(Schedule(0))
+    found, threads = [], []
+    with fake.active():
+        lattice = Lattice.build(device(rng.normal(size=(500, 3))))
+        values = device(rng.normal(size=(lattice.num_vertices, 4)))
+        shifted = on_device(torch.zeros(values.numel() + 1, dtype=torch.float64))[1:].view_as(
+            values
+        )
+        shifted.copy_(values)
+        for each in (values, shifted):
+            fake.threads.clear()
+            found.append(contents(lattice.slice(each)))
+            threads.append(fake.threads["gather"])
+    np.testing.assert_array_equal(*found)
+    assert threads == [2 * 500, 4 * 500], threads
 
 
 def check(dim, seed):
@@ -149,6 +169,7 @@ def check(dim, seed):
 def main(folder, cases, seed, broken):
     use_atomic_headers(Path(folder), broken)
     check_parallelism()
+    check_alignment()
     in_build = after = launches = 0
     for case in range(cases):
         build_reads, other_reads, fake = check((1, 2, 3, 5)[case % 4], seed + case)

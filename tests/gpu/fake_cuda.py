@@ -9,7 +9,11 @@ such a device is executed and recorded:
 - each launch records its stream and device, and raises if an argument is a host tensor or is no
   longer alive;
 - an operation between host and device tensors raises, as torch does with a real device;
-- reads of device memory by the host are counted as synchronizations.
+- whatever makes the host wait for the device is counted, in torch's own operators too: reads of
+  device memory, results whose size depends on data, and copies in either direction, but for copies
+  to the device that do not block.
+
+Gradients: :meth:`FakeCuda.backward`. CUDA graphs: ``fake_graph.py``.
 
 The module must be imported before ``permutogeo.ops``, in a process of its own.
 """
@@ -28,6 +32,7 @@ import shutil
 import threading
 import time
 from collections import Counter
+from inspect import getclosurevars
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -36,6 +41,7 @@ import torch
 import warp as wp
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 from warp._src import build as warp_build
 
 from permutogeo.runtime import bridge, threads
@@ -137,11 +143,15 @@ class Schedule:
         return pieces
 
 
-# Reads of device memory by the host; each stops the stream.
-_READS = {
-    "item", "tolist", "__bool__", "__int__", "__float__", "__index__", "nonzero", "equal",
-    "unique", "unique_consecutive", "_unique2", "masked_select",
+# Reads of device memory that no operator of torch shows; `numpy` raises.
+_READS = {"tolist", "__array__"}
+# Operators of torch after which the host waits for the device.
+_WAITS = {
+    "_local_scalar_dense", "nonzero", "masked_select", "equal", "bincount", "_unique", "_unique2",
+    "unique_dim", "unique_consecutive", "unique_dim_consecutive",
 }  # fmt: skip
+# They count the elements of a mask.
+_TAKE_MASKS = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
 # Operations that take host and device tensors together.
 _MIXED = {"__getitem__", "__setitem__", "copy_", "to", "index", "cpu", "__get__", "__set__"}
 
@@ -150,7 +160,9 @@ class FakeCuda(TorchFunctionMode):
     """Tensors made on ``cuda:1``, or from such tensors, claim to be there; others are on the host.
 
     Attributes:
-        reads: How often the host read device memory, by function.
+        reads: How often the host waited for the device, by function.
+        uploads: Copies from the host that did not block.
+        graph: The capture that is under way.
         streams: The stream of each launch.
         threads: Most threads of a launch, by kernel.
         current: The current stream.
@@ -160,9 +172,12 @@ class FakeCuda(TorchFunctionMode):
         super().__init__()
         self.schedule = schedule or Schedule()
         self.reads: Counter[str] = Counter()
+        self.uploads = 0
+        self.graph = None
+        self.unmarked_on_host = True
         self.streams: list = []
         self.threads: Counter[str] = Counter()
-        self.current = SimpleNamespace(device=DEVICE, name="default")
+        self.current = SimpleNamespace(device=DEVICE, cuda_stream=0)
         self.described: dict[int, StorageWeakRef] = {}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -174,19 +189,23 @@ class FakeCuda(TorchFunctionMode):
         name = getattr(func, "__name__", str(func))
         if isinstance(func, torch._ops.OpOverload) and func.namespace == "permutogeo":
             with self:
-                return IMPLEMENTATIONS[func._schema.name.split("::")[1]](*args, **kwargs)
+                return _implementation(func._schema.name.split("::")[1], args)(*args, **kwargs)
         if name in ("to", "cpu", "cuda"):
             return self._move(name, args, kwargs)
         tensors = [t for t in _flat((args, kwargs)) if isinstance(t, torch.Tensor)]
         host = [t for t in tensors if _is_host(t)]
-        if len(host) < len(tensors) and (name in _READS or _selects_by_mask(name, args)):
-            self.reads[name] += 1
+        if len(host) < len(tensors) and name in _READS:
+            self.wait(name)
         if name == "numpy" and not host:
             raise TypeError("can't convert cuda:1 device type tensor to numpy")
         mixed = [t for t in host if t.dim() > 0] if len(host) < len(tensors) else []
         if mixed and name not in _MIXED:
             raise RuntimeError(f"{name}: expected all tensors on one device (got cpu and cuda:1)")
         made_here = kwargs.get("device") is not None and torch.device(kwargs["device"]) == DEVICE
+        if (made_here and name in ("tensor", "as_tensor")) or (tensors and name == "new_tensor"):
+            self.wait(f"{name}, a copy from the host")
+        if name == "copy_" and _is_host(args[0]) != _is_host(args[1]):
+            self.wait("copy_ between host and device")
         if "device" in kwargs:
             kwargs["device"] = "cpu"
         result = func(*args, **kwargs)
@@ -199,6 +218,7 @@ class FakeCuda(TorchFunctionMode):
     def _move(self, name, args, kwargs):
         tensor, *rest = args
         wanted = torch.device("cpu") if name == "cpu" else kwargs.pop("device", None)
+        blocks = not kwargs.pop("non_blocking", False)
         kept = []
         for part in rest:
             if isinstance(part, (str, torch.device)):
@@ -213,14 +233,41 @@ class FakeCuda(TorchFunctionMode):
         copied = tensor.to(*kept, **kwargs) if kept or kwargs else tensor
         if host != was_host:
             copied = copied.clone() if copied is tensor else copied
-            self.reads["cpu"] += host
+            if host or blocks:
+                self.wait("cpu" if host else "a blocking copy from the host")
+            else:
+                self.upload()
         copied.on_host = host
         return copied
+
+    def wait(self, name: str) -> None:
+        """Count that the host waits for the device."""
+        self.reads[name] += 1
+        if self.graph is not None:
+            self.graph.refuse(f"the host waits for the device: {name}")
+
+    def upload(self) -> None:
+        """Count a copy of pageable memory, which does not block."""
+        self.uploads += 1
+        if self.graph is not None:
+            self.graph.refuse("host memory is copied")
+
+    def backward(self, out: torch.Tensor, grad: torch.Tensor) -> None:
+        """Accumulate the gradients of ``out`` in the leaves, while the device is active.
+
+        ``torch.autograd`` would run its nodes without the mode.
+        """
+        self.unmarked_on_host = False  # tensors that autograd's own nodes make
+        try:
+            engine = torch.autograd.Variable._execution_engine
+            engine.run_backward((out,), (grad,), False, False, (), True, accumulate_grad=True)
+        finally:
+            self.unmarked_on_host = True
 
     @contextlib.contextmanager
     def active(self):
         """Run the library on the simulated device."""
-        real_launch, real_array, real_rows = wp.launch, bridge.array, bridge.rows
+        real_launch, real_array, real_load = wp.launch, bridge.array, bridge._load
 
         def launch(kernel, dim, inputs=(), stream=None, device=None, **others):
             assert stream is not None, f"{kernel.key} was launched without a stream"
@@ -234,17 +281,29 @@ class FakeCuda(TorchFunctionMode):
             size, *inner = (dim,) if isinstance(dim, int) else dim
             assert inputs[0] == 0, "a CUDA launch covers its whole range"
             name = kernel.key.rpartition("__locals__")[2]
+            if self.graph is not None:
+                self.graph.launch(real_launch, kernel, size, tuple(inner), list(inputs[1:]))
             self.threads[name] = max(self.threads[name], size * math.prod(inner))
             self.schedule.run(real_launch, kernel, size, tuple(inner), list(inputs[1:]))
 
         def describe(real):
             def described(tensor, *rest):
                 assert not _is_host(tensor), "a kernel was given a host tensor"
+                if self.graph is not None:
+                    self.graph.keep(tensor)
                 if tensor.numel():
                     self.described[tensor.data_ptr()] = StorageWeakRef(tensor.untyped_storage())
                 return real(tensor, *rest)
 
             return described
+
+        def load(*args, **kwargs):
+            if self.graph is not None:
+                self.graph.refuse("kernels are loaded")
+            return real_load(*args, **kwargs)
+
+        def no_rows(tensor):
+            raise AssertionError("a launch on CUDA took the rows of a CPU")
 
         def no_threads(*args, **kwargs):
             raise AssertionError("CUDA work was given to the thread pool")
@@ -257,11 +316,14 @@ class FakeCuda(TorchFunctionMode):
                 (torch.cuda, "current_stream", lambda device=None: self._stream(device)),
                 (torch.cuda, "get_device_properties", lambda device: _PROPERTIES),
                 (bridge, "array", describe(real_array)),
-                (bridge, "rows", describe(real_rows)),
+                (bridge, "rows", no_rows),
+                (bridge, "_load", load),
+                (torch.cuda, "is_current_stream_capturing", lambda: self.graph is not None),
                 (threads, "run_jobs", no_threads),
             ):
                 stack.enter_context(mock.patch.object(target, name, new))
             stack.enter_context(self)
+            stack.enter_context(_Operators(self))
             yield self
 
     def _stream(self, device):
@@ -282,12 +344,44 @@ def contents(tensor: torch.Tensor):
         return tensor.detach().numpy()
 
 
-def _selects_by_mask(name: str, args: tuple) -> bool:
-    """Whether the size of the result depends on the values of a mask."""
-    if name != "__getitem__":
-        return False
-    masks = [part for part in _flat(args[1]) if isinstance(part, torch.Tensor)]
-    return any(part.dtype == torch.bool and not _is_host(part) for part in masks)
+class _Operators(TorchDispatchMode):
+    """Sees torch's operators below autograd, also those inside of others and of backward nodes."""
+
+    def __init__(self, fake: FakeCuda):
+        super().__init__()
+        self.fake = fake
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        tensors = [t for t in _flat((args, kwargs)) if isinstance(t, torch.Tensor)]
+        default = self.fake.unmarked_on_host
+        placed = [t for t in tensors if not getattr(t, "on_host", default)]
+        if placed and _makes_host_wait(func, args, kwargs):
+            self.fake.wait(func._schema.name)
+        result = func(*args, **kwargs)
+        if tensors:
+            for out in _flat(result):
+                if isinstance(out, torch.Tensor):
+                    out.on_host = not placed
+        if self.fake.graph is not None and placed:
+            self.fake.graph.operator(func, args, kwargs, result)
+        return result
+
+
+def _makes_host_wait(func, args: tuple, kwargs: dict) -> bool:
+    name = func._schema.name.partition("::")[2]
+    if name in _TAKE_MASKS:
+        indices = [part for part in _flat(args[1]) if isinstance(part, torch.Tensor)]
+        return any(part.dtype in (torch.bool, torch.uint8) for part in indices)
+    if name == "repeat_interleave":
+        return kwargs.get("output_size") is None
+    return name in _WAITS
+
+
+def _implementation(name: str, args: tuple):
+    """The body of an operator of the library, with its gradient where one is recorded."""
+    differentiable = torch.is_grad_enabled() and torch._C._any_requires_grad(*args)
+    return GRADIENTS[name] if differentiable and name in GRADIENTS else IMPLEMENTATIONS[name]
 
 
 def _is_host(tensor: torch.Tensor) -> bool:
@@ -304,8 +398,9 @@ def _flat(value):
         yield value
 
 
-def _record_implementations() -> dict:
-    """The Python bodies of all operators, by name, as they are registered on import."""
+def _record_implementations() -> tuple[dict, dict]:
+    """The Python bodies of all operators by name, as they are registered on import, and the
+    functions that record their gradients."""
     found = {}
     real = torch.library.Library.impl
 
@@ -318,7 +413,9 @@ def _record_implementations() -> dict:
         package = importlib.import_module("permutogeo.ops")
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"permutogeo.ops.{module.name}")
-    return found
+    registered = vars(importlib.import_module("permutogeo.ops._library").ops)
+    eager = {name: getclosurevars(call).nonlocals["eager"] for name, call in registered.items()}
+    return found, {name: function for name, function in eager.items() if function is not None}
 
 
-IMPLEMENTATIONS = _record_implementations()
+IMPLEMENTATIONS, GRADIENTS = _record_implementations()

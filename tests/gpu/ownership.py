@@ -23,11 +23,11 @@ import warp as wp
 from fake_cuda import FakeCuda, on_device  # first
 
 from permutogeo import Lattice
-from permutogeo.ops import table
+from permutogeo.ops import insert
 from permutogeo.runtime import bridge
 
-# Its indices share slots, by compare-and-swap.
-SHARED = {"claim"}
+# Their indices share slots, by compare-and-swap.
+SHARED = {"claim", "insert", "move"}
 UNTOUCHED = 0x7B
 
 
@@ -106,13 +106,33 @@ class Checker:
                 )
                 owner[place][written] = index
                 words[written] = start[place][written]
+        for index in {0, size // 2}:
+            for axis in range(len(inner)):
+                self.check_inner(kernel, index, inner, axis, args, arrays, start)
         for place, (words, _, _) in arrays.items():
             words[:] = before[place]
         self.run(kernel, (size, *inner), inputs=[0, *args], device="cpu")
 
-    def prepare(self, kernel, *args, device):
+    def check_inner(self, kernel, index, inner, axis, args, arrays, start):
+        """Check that the threads of one index write words of their own along an inner axis.
+
+        The axis is launched to one more position each time: what the next one writes differs from
+        what the ones before it left.
+        """
+        left = {place: words.copy() for place, words in start.items()}
+        for extent in range(1, inner[axis] + 1):
+            shape = [*inner[:axis], extent, *inner[axis + 1 :]]
+            self.run(kernel, (1, *shape), inputs=[index, *args], device="cpu")
+            for place, (words, name, _) in arrays.items():
+                again = (words != left[place]) & (left[place] != start[place])
+                assert not again.any(), f"{kernel.key}: two threads write the same of '{name}'"
+                left[place] = words.copy()
+                words[:] = start[place]
+
+    def prepare(self, kernel, *args, device, inner=()):
         def call(first, size, *changed):
-            self.launch(kernel, size, first, *changed, *args[len(changed) :], device=device)
+            rest = args[len(changed) :]
+            self.launch(kernel, size, first, *changed, *rest, device=device, inner=inner)
 
         return call
 
@@ -198,7 +218,7 @@ def main(device: str, dims: list[int]) -> None:
             stack.enter_context(FakeCuda().active())
         else:
             torch.set_num_threads(4)
-            several = mock.patch.object(table, "_FEWEST_POINTS", 4)
+            several = mock.patch.object(insert, "_FEWEST_POINTS", 4)
             stack.enter_context(several)
         stack.enter_context(checker.active())
         for dim in dims:

@@ -1,5 +1,6 @@
 """The CUDA branches of all operators, executed on a simulated device; see ``fake_cuda.py``."""
 
+import json
 import os
 import re
 import subprocess
@@ -55,6 +56,31 @@ def test_layers_match_the_cpu_without_further_reads(tmp_path):
         assert reads <= line.startswith("DenseCRF"), line
 
 
+def test_graphs_of_kept_lattices_replay_on_other_values(tmp_path):
+    """Forward and backward passes hold nothing that a capture forbids or would freeze."""
+    done = run("exercise_capture.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 8
+    assert all(int(line.split()[-4]) > 0 for line in lines[:-1])
+    assert lines[-1] == "refused: a build, a lattice without warm-up"
+
+
+def test_report_of_a_card(tmp_path):
+    done = run("exercise_bench.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {"device", "driver", "torch", "warp", "copy_gb_per_s"} <= set(report)
+    assert len(report["cases"]) == 2
+    for case in report["cases"].values():
+        assert all(isinstance(time, float) for time in case["milliseconds"].values()), case
+        waits = case["host_waits"]
+        assert waits.pop("build") <= 2 and waits.pop("locate") <= 1
+        assert set(waits.values()) == {0}
+        assert set(case["of_roofline"]) == {"build", "splat", "blur", "slice"}
+    assert str(Path.home()) not in done.stdout
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_each_output_is_written_by_one_index(device):
     done = run("ownership.py", device, "1,2,3,4,5,6,7,8")
@@ -64,7 +90,7 @@ def test_each_output_is_written_by_one_index(device):
     if device == "cpu":
         expected |= {"add_in_order", "count", "place", "collect", "correlate"}
     else:
-        expected |= {"add", "collect_pieces", "collect_long", "correlate_taps"}
+        expected |= {"add", "collect_pieces", "collect", "correlate"}
     assert expected <= seen
 
 

@@ -82,16 +82,16 @@ def exercise(feature, batch):
 
 def main():
     torch.manual_seed(0)
-    build, table = (sys.modules[f"permutogeo.ops.{name}"] for name in ("build", "table"))
-    table._FEWEST_POINTS = 1000  # a table for each thread, also here
+    build, insert = (sys.modules[f"permutogeo.ops.{name}"] for name in ("build", "insert"))
+    insert._FEWEST_POINTS = 1000  # a run for each thread, also here
     sys.modules["permutogeo.ops.mean_field"]._FEWEST_POINTS = 1000  # several runs
     for dim in (1, 2, 3):
         exercise(3 * torch.randn(90, dim), torch.randint(0, 3, (90,)))  # splat by vertex
         exercise(0.1 * torch.randn(3000, dim), None)  # into private copies
     exercise(1e7 * torch.randn(90, 3), None)  # codes of two words
-    table._MOST_FIRST_SLOTS = 16  # tables that grow
+    insert._MOST_FIRST_SLOTS = 16  # tables that grow
     roomy = ops.build(5 * torch.randn(2000, 3), torch.randint(0, 3, (2000,)), 0.5)
-    build._insert_by_thread = build._insert_atomically
+    build._insert_on_threads = build._insert_atomically
     ops.build(5 * torch.randn(2000, 3), torch.randint(0, 3, (2000,)), 0.5)
     assert len(roomy[2]) > 1000
 

@@ -10,7 +10,7 @@ from permutogeo.ops import boxes
 from permutogeo.testing.reference import axis_stencil, elevate
 
 build_module = sys.modules["permutogeo.ops.build"]
-table_module = sys.modules["permutogeo.ops.table"]
+insert_module = sys.modules["permutogeo.ops.insert"]
 
 
 def assert_matches(found):
@@ -88,7 +88,7 @@ def test_many_more_vertices_than_slots(case_of, monkeypatch, dtype):
     """The tables grow several times, and the result is that of a table that never had to."""
     feature, batch = 5 * torch.randn(1500, 5, dtype=dtype), torch.randint(0, 4, (1500,))
     roomy = ops.build(feature, batch, 0.5)
-    monkeypatch.setattr(table_module, "_MOST_FIRST_SLOTS", 32)
+    monkeypatch.setattr(insert_module, "_MOST_FIRST_SLOTS", 32)
     assert_close(ops.build(feature, batch, 0.5), roomy, rtol=0, atol=0)
     found = case_of(feature, batch)
     assert found.lattice.num_vertices > 100 * 32
@@ -102,7 +102,7 @@ def test_atomic_insertion_gives_the_same_lattice(monkeypatch, dtype, dim, spread
     feature, batch = spread * torch.randn(500, dim, dtype=dtype), torch.randint(0, 3, (500,))
     expected = ops.build(feature, batch, 0.5)
     assert (expected[2].shape[1] > 1) == (dim > 1 and spread > 1)
-    monkeypatch.setattr(build_module, "_insert_by_thread", build_module._insert_atomically)
+    monkeypatch.setattr(build_module, "_insert_on_threads", build_module._insert_atomically)
     assert_close(ops.build(feature, batch, 0.5), expected, rtol=0, atol=0)
 
 

@@ -14,7 +14,7 @@ THREADS = (1, 2, 3, 5)
 @pytest.fixture(autouse=True)
 def _restore_threads(monkeypatch):
     """Clouds of a testable size, cut into as many pieces as large ones would be."""
-    monkeypatch.setattr(sys.modules["permutogeo.ops.table"], "_FEWEST_POINTS", 1000)
+    monkeypatch.setattr(sys.modules["permutogeo.ops.insert"], "_FEWEST_POINTS", 1000)
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)

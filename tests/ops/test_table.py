@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from permutogeo import Lattice, ops
-from permutogeo.ops.table import ThreadTables, hash_capacity
+from permutogeo.ops.table import hash_capacity
 from permutogeo.testing.reference import ReferenceLattice
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -60,11 +60,11 @@ def test_colliding_codes_are_found(words, slot):
     assert (ops.find(both[~present].contiguous(), code, slots) == -1).all()
 
 
-@pytest.mark.parametrize("path", ["_insert_by_thread", "_insert_atomically"])
+@pytest.mark.parametrize("path", ["_insert_on_threads", "_insert_atomically"])
 def test_points_whose_corners_collide(monkeypatch, path):
     """In one dimension codes count the lattice points: every second corner wants one slot."""
     module = sys.modules["permutogeo.ops.build"]
-    monkeypatch.setattr(module, "_insert_by_thread", getattr(module, path))
+    monkeypatch.setattr(module, "_insert_on_threads", getattr(module, path))
     code = colliding(1, bits=12, slot=5, count=300)[:, 0]
     # u = sqrt(2/3) * sqrt(2) * feature for the grid coordinate u.
     step = 1 / np.sqrt(4 / 3)
@@ -79,30 +79,6 @@ def test_points_whose_corners_collide(monkeypatch, path):
     blurred = reference.slice(reference.blur(reference.splat(x)))
     ours = lattice.slice(lattice.blur(lattice.splat(x)))
     np.testing.assert_allclose(ours, blurred, atol=1e-10)
-
-
-@pytest.mark.parametrize(("dim", "spread"), [(3, 30.0), (5, 5.0), (8, 1e7)])
-def test_prefetched_tables_give_the_same_lattice(monkeypatch, dim, spread):
-    """With several words to a code too, and tables that grow."""
-    feature = torch.rand(3001, dim) * spread
-    plain = Lattice.build(feature)
-    monkeypatch.setattr(sys.modules["permutogeo.ops.table"], "_PREFETCHED", 0)
-    prefetched = Lattice.build(feature)
-    for name in ("weight", "vertex", "code"):
-        assert torch.equal(getattr(plain, name), getattr(prefetched, name))
-
-
-def test_a_table_grows_once_to_what_uniform_points_need(monkeypatch):
-    grown, grow = [], ThreadTables._grow
-
-    def recorded(self) -> None:
-        grow(self)
-        grown.append(self.capacity)
-
-    monkeypatch.setattr(ThreadTables, "_grow", recorded)
-    lattice = Lattice.build(20 * torch.rand(10_000, 5))
-    assert lattice.num_vertices > 4 * 16384 * 5 // 8  # four times the first slots would not do
-    assert grown == [131072]
 
 
 def test_most_codes_of_a_table():

@@ -148,7 +148,7 @@ class CRFKernel(Module, ABC):
             return _multiply(values, self.weight.to(values.dtype))
         if self.initial_weight == 1:
             return values
-        return _multiply(values, values.new_tensor(self.initial_weight))
+        return _multiply(values, values.new_full((), self.initial_weight))
 
     def _blur(self, lattice: Lattice) -> Callable[[float], VertexFilter] | None:
         """Return a function that makes the scaled kernel times a number, if it is a blur."""
