@@ -86,7 +86,7 @@ def model_net(quick):
 
 def shapes(quick):
     """Clouds of the Princeton Shape Benchmark, 512 points each, seven classes."""
-    thin = RandomSubsample(count=512, seed=0)
+    thin = RandomSubsample(count=64 if quick else 512, seed=0)
     parts = [list(PrincetonShapes(split=name, transform=thin)) for name in PARTS]
     if quick:
         parts = [part[:: max(1, len(part) // 12)] for part in parts]
@@ -96,9 +96,11 @@ def shapes(quick):
 
 def parts(quick):
     """Clouds of 19 categories, 512 points each, with 94 parts; the category of a cloud is known."""
-    thin = RandomSubsample(count=512, seed=0)
+    thin = RandomSubsample(count=64 if quick else 512, seed=0)
     sets = [LabeledMeshes(split=name, transform=thin) for name in PARTS]
-    parts = [list(each)[:: len(each) // 8 if quick else 1] for each in sets]
+    parts = [list(each) for each in sets]
+    if quick:
+        parts = [part[:: max(1, len(part) // 8)] for part in parts]
     augment = Compose([RandomRotation(15, axis=1), RandomStretch()])
     legal = sets[0].part_mask
     return Task("point", parts, augment, _pos_and_normal, len(legal.t()), 8, legal)
