@@ -51,7 +51,7 @@ ROOMS = {
 DOORS = {
     "distributed": "halo points ranges ranks",
     "runtime": "bridge memory products resources threads",
-    "ops": "blur boxes build hash_locate mean_field stencils strided",
+    "ops": "blur boxes build hash_locate mean_field single_precision stencils strided",
     "lattice": "bilateral_system caching conjugate_gradient diagonal incidence lattice "
     "normalization points precision warmup",
     "nn": "crf",

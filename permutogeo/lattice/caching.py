@@ -62,6 +62,10 @@ class TensorCacheMixin(ABC):
 
         return self.cached(name, constant)
 
+    def known(self, name: Hashable) -> Any:
+        """Return the entry ``name`` if it was computed and may be used now, else ``None``."""
+        return self._cache.get(name) if self.caches_constants else None
+
     @property
     def caches_constants(self) -> bool:
         """Whether :meth:`cached_constant` stores results now."""

@@ -148,7 +148,7 @@ class ConvolutionLayer(FilterBankLayer):
 
     def gaussian(self, like: Tensor) -> Tensor:
         """The Gaussian on the stencil, ``[K]``, in the type and on the device of ``like``."""
-        return self._gaussian.to(like.device, like.dtype)
+        return self._gaussian.to(like.device, like.dtype, non_blocking=True)
 
     @torch.no_grad()
     def _reset_filter(self) -> None:
