@@ -2,13 +2,15 @@
 
 Shapes in the unit sphere are sampled evenly with 10,000 and 50,000 points, and each coordinate gets
 Gaussian noise of 1, 2 and 3 % of the radius. Errors are those of "Score-Based Point Cloud
-Denoising" (Luo and Hu, 2021), times 10^4. PU-Net's own meshes are not needed.
+Denoising" (Luo and Hu, 2021), times 10^4. PU-Net's own meshes are not needed; who has them, or
+others, measures on them by ``permutogeo bench clouds --set FOLDER``.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,6 +19,8 @@ from torch_geometric.data import Data
 
 from permutogeo.benchmarks.cloud_smoothers import smoothers
 from permutogeo.benchmarks.timing import console, table
+from permutogeo.data import from_mesh
+from permutogeo.data.mesh import READERS
 from permutogeo.denoising import CloudDenoiser, chamfer_distance, point_mesh_distance
 from permutogeo.denoising.cloud_error import bounding_sphere
 from permutogeo.denoising.surface_sampling import sample_surface
@@ -36,7 +40,8 @@ SHAPES = (
 # Generated shapes beside them: index of SharpShapes with the training's seed, beyond its shapes.
 GENERATED = (60, 61, 62)
 COUNTS, LEVELS = (10_000, 50_000), (0.01, 0.02, 0.03)
-# Chamfer distance at 1 and 2 % noise on PU-Net's shapes, from one run of the official checkpoints.
+# Chamfer distance at 1 and 2 % noise on PU-Net's shapes, from one run of the official checkpoints:
+# the mean of both directions, half of ours.
 PUBLISHED = {
     "noisy": (1.834, 3.942),
     "ScoreDenoise": (1.243, 1.821),
@@ -73,6 +78,18 @@ def clouds(quick: bool = False) -> None:
     ]
     columns = ["", "1 %", "2 %", "1 % / noisy", "2 % / noisy"]
     table("Published Chamfer distances on PU-Net's shapes, x 10^4", columns, rows)
+
+
+def run_meshes(folder: Path, quick: bool = False) -> None:
+    """Print errors of all methods on the meshes of a folder, such as the test meshes of PU-Net."""
+    paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in READERS)
+    if not paths:
+        raise ValueError(f"Expected meshes in '{folder}' (got none)")
+    meshes = [(path.stem, unit(from_mesh(path))) for path in paths[: 2 if quick else None]]
+    console.print(f"Shapes: {', '.join(name for name, _ in meshes)}")
+    for count in (1000,) if quick else COUNTS:
+        found = {level: compare(meshes, count, gaussian(level)) for level in LEVELS}
+        show(f"{len(meshes)} shapes, {count:,} points, Gaussian noise", found)
 
 
 def ratios(line: tuple[float, float]) -> list[str]:

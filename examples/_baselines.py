@@ -171,13 +171,13 @@ class PointUNet(torch.nn.Module):
 
 
 class DiffusionNet(torch.nn.Module):
-    """Diffusion with learned times, spatial gradients and MLPs on a mesh, after the
+    """Diffusion with learned times, spatial gradients and MLPs on a mesh or cloud, after the
     "DiffusionNet" paper (https://arxiv.org/abs/2012.00888)."""
 
     def __init__(self, name, in_channels, hidden_channels, out_channels, task):
         super().__init__()
         c = hidden_channels
-        assert task == "point", "a mesh has labels at its points"
+        self.task = task
         self.lift = torch.nn.Linear(in_channels, c)
         self.times = torch.nn.ParameterList(
             torch.nn.Parameter(torch.linspace(math.log(1e-3), math.log(1e-1), c)) for _ in range(3)
@@ -188,12 +188,11 @@ class DiffusionNet(torch.nn.Module):
 
     def forward(self, data):
         parts = data.x.split(data.ptr.diff().tolist())
-        return torch.cat(
-            [self.of_mesh(x, own) for x, own in zip(parts, data.spectrum, strict=True)]
-        )
+        x = torch.cat([self.of_shape(x, own) for x, own in zip(parts, data.spectrum, strict=True)])
+        return self.predict(x if self.task == "point" else global_mean_pool(x, data.batch))
 
-    def of_mesh(self, x, own):
-        """Predict at the vertices of one mesh, given its spectrum."""
+    def of_shape(self, x, own):
+        """Return values at the vertices of one shape, given its spectrum."""
         x = self.lift(x)
         for log_time, turn, mlp in zip(self.times, self.turns, self.mlps, strict=True):
             modes = own.vector.t() @ (own.mass[:, None] * x)
@@ -204,13 +203,13 @@ class DiffusionNet(torch.nn.Module):
             (a, b), (c, d) = turn(u).chunk(2, 1), turn(v).chunk(2, 1)
             inner = torch.tanh(u * (a - d) + v * (b + c))
             x = x + mlp(torch.cat([x, spread, inner], 1))
-        return self.predict(x)
+        return x
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """The smallest eigenvalues and eigenvectors of the cotangent Laplacian of a mesh, the mass of
-    its vertices, and the matrices of the gradient along two tangents."""
+    """The smallest eigenvalues and eigenvectors of the Laplacian of a surface, the mass of its
+    points, and the matrices of the gradient along two tangents."""
 
     value: torch.Tensor
     vector: torch.Tensor
@@ -219,22 +218,33 @@ class Spectrum:
     across: torch.Tensor
 
 
-def spectrum(item):
-    """Return the :class:`Spectrum` of a mesh."""
-    pos, face = item.pos.double().numpy(), item.face.t().numpy()
+def spectrum(item, neighbors=12):
+    """Return the :class:`Spectrum` of a mesh, or of a cloud by its nearest neighbors."""
+    pos = item.pos.double().numpy()
     count = len(pos)
-    stiffness, mass = _laplacian(pos, face)
-    modes = min(EIGENVECTORS, count - 2)
+    if item.face is not None:
+        face = item.face.t().numpy()
+        edges = np.concatenate([face[:, [i, j]] for i in range(3) for j in range(3) if i != j])
+        stiffness, mass = _mesh_laplacian(pos, face)
+    else:
+        distance, near = cKDTree(pos).query(pos, range(2, min(neighbors, count - 1) + 2))
+        edges = np.stack([np.repeat(np.arange(count), near.shape[1]), near.reshape(-1)], 1)
+        stiffness, mass = _cloud_laplacian(edges, distance[:, -1], near.shape[1])
+    normal = _normals(pos, edges) if item.get("normal") is None else item.normal.double().numpy()
     value, vector = scipy.sparse.linalg.eigsh(
-        stiffness, modes, scipy.sparse.diags(mass), sigma=-1e-6, v0=np.ones(count)
+        stiffness,
+        min(EIGENVECTORS, count - 2),
+        scipy.sparse.diags(mass),
+        sigma=-1e-6,
+        v0=np.ones(count),
     )
-    gradients = _gradients(pos, item.normal.double().numpy(), face)
+    gradients = _gradients(pos, normal, edges)
     tensors = [torch.from_numpy(each).float() for each in (value.clip(0), vector, mass)]
     return Spectrum(*tensors, *gradients)
 
 
-def _laplacian(pos, face):
-    """Return the stiffness matrix and the mass of each vertex."""
+def _mesh_laplacian(pos, face):
+    """Return the cotangent stiffness matrix and the mass of each vertex."""
     count, rows, columns, entries = len(pos), [], [], []
     mass = np.zeros(count)
     for i in range(3):
@@ -253,9 +263,33 @@ def _laplacian(pos, face):
     return stiffness + 1e-8 * scipy.sparse.identity(count), mass + 1e-8
 
 
-def _gradients(pos, normal, face):
+def _cloud_laplacian(edges, radius, neighbors):
+    """Return stiffness and mass of points that are evenly spread over a disc of their neighbors.
+
+    The disc has the area of all its points, and the differences to its ``k`` points sum to
+    ``k r^2 / 8`` times the Laplacian.
+    """
+    mass = np.maximum(math.pi * radius**2 / neighbors, 1e-8)
+    count = len(mass)
+    weight = np.full(len(edges), 4 * math.pi / neighbors**2)  # half, for both directions
+    one_way = scipy.sparse.coo_matrix((weight, edges.T), (count, count))
+    both = (one_way + one_way.T).tocsc()
+    degree = scipy.sparse.diags(np.asarray(both.sum(1)).reshape(-1) + 1e-8)
+    return (degree - both).tocsc(), mass
+
+
+def _normals(pos, edges):
+    """Return the direction of least spread of each point's neighbors, away from the center."""
+    step = pos[edges[:, 1]] - pos[edges[:, 0]]
+    spread = np.zeros((len(pos), 3, 3))
+    np.add.at(spread, edges[:, 0], step[:, :, None] * step[:, None])
+    normal = np.linalg.eigh(spread)[1][:, :, 0]
+    outside = ((pos - pos.mean(0)) * normal).sum(1, keepdims=True)
+    return np.where(outside < 0, -normal, normal)
+
+
+def _gradients(pos, normal, edges):
     """Return the matrices that fit the gradient of a function to its differences along edges."""
-    edges = np.concatenate([face[:, [i, j]] for i in range(3) for j in range(3) if i != j])
     start, end = np.unique(edges, axis=0).T
     helper = np.where(np.abs(normal[:, :1]) < 0.9, [[1.0, 0, 0]], [[0, 1.0, 0]])
     first = np.cross(normal, helper)

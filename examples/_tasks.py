@@ -9,7 +9,14 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import BaseTransform, Compose
 
 from permutogeo.data import from_mesh, to_mesh
-from permutogeo.datasets import ModelNet10, PartMeshes, RoomScenes, StreetScenes
+from permutogeo.datasets import (
+    LabeledMeshes,
+    ModelNet10,
+    PartMeshes,
+    PrincetonShapes,
+    RoomScenes,
+    StreetScenes,
+)
 from permutogeo.transforms import (
     RandomJitter,
     RandomRotation,
@@ -32,6 +39,7 @@ class Task:
         values: Returns the input values of an item, computed after augmentation.
         classes: Number of classes.
         batch_size: Number of items of a step.
+        legal: Mask ``[categories, classes]`` of the classes in each category of items, or ``None``.
     """
 
     kind: str
@@ -40,10 +48,29 @@ class Task:
     values: Callable[[Data], torch.Tensor]
     classes: int
     batch_size: int
+    legal: torch.Tensor | None = None
 
     @property
     def metric(self):
         return "accuracy" if self.kind == "graph" else "mean IoU"
+
+    def logits(self, model, batch):
+        """Return the logits of a batch, without the classes that its items cannot have."""
+        logits = model(batch)
+        if self.legal is None:
+            return logits
+        return logits.masked_fill(~self.legal[batch.category][batch.batch], -torch.inf)
+
+    def counts(self, batch, answer):
+        """Return how often each class got each answer, ``[classes, classes]``; with categories, for
+        each item, ``[items, classes, classes]``."""
+        pairs = batch.y * self.classes + answer
+        size = self.classes**2
+        if self.legal is None:
+            return torch.bincount(pairs, minlength=size).view(self.classes, self.classes)
+        pairs = batch.batch * size + pairs
+        found = torch.bincount(pairs, minlength=batch.num_graphs * size)
+        return found.view(-1, self.classes, self.classes)
 
 
 def model_net(quick):
@@ -55,6 +82,32 @@ def model_net(quick):
         parts = [part[:: max(1, len(part) // 12)] for part in parts]
     augment = Compose([RandomStretch(), RandomJitter(0.01)])
     return Task("graph", parts, augment, lambda item: item.pos, 10, 16)
+
+
+def shapes(quick):
+    """Clouds of the Princeton Shape Benchmark, 512 points each, seven classes."""
+    thin = RandomSubsample(count=64 if quick else 512, seed=0)
+    parts = [list(PrincetonShapes(split=name, transform=thin)) for name in PARTS]
+    if quick:
+        parts = [part[:: max(1, len(part) // 12)] for part in parts]
+    augment = Compose([RandomRotation(15, axis=1), RandomStretch(), RandomJitter(0.01)])
+    return Task("graph", parts, augment, lambda item: item.pos, 7, 16)
+
+
+def parts(quick):
+    """Clouds of 19 categories, 512 points each, with 94 parts; the category of a cloud is known."""
+    thin = RandomSubsample(count=64 if quick else 512, seed=0)
+    sets = [LabeledMeshes(split=name, transform=thin) for name in PARTS]
+    parts = [list(each) for each in sets]
+    if quick:
+        parts = [part[:: max(1, len(part) // 8)] for part in parts]
+    augment = Compose([RandomRotation(15, axis=1), RandomStretch()])
+    legal = sets[0].part_mask
+    return Task("point", parts, augment, _pos_and_normal, len(legal.t()), 8, legal)
+
+
+def _pos_and_normal(item):
+    return torch.cat([item.pos, item.normal], 1)
 
 
 def meshes(quick):
@@ -69,8 +122,7 @@ def meshes(quick):
     if quick:
         parts = [part[:2] for part in parts]
     augment = Compose([RandomRotation(axis=1), RandomStretch()])
-    both = lambda item: torch.cat([item.pos, item.normal], 1)  # noqa: E731
-    return Task("point", parts, augment, both, len(found), 4)
+    return Task("point", parts, augment, _pos_and_normal, len(found), 4)
 
 
 def _label_vertices(mesh):
@@ -120,4 +172,11 @@ def _blocks(data, cuts):
     return [block for half in halves for block in _blocks(half, cuts - 1)]
 
 
-TASKS = {"modelnet10": model_net, "meshes": meshes, "streets": streets, "rooms": rooms}
+TASKS = {
+    "modelnet10": model_net,
+    "shapes": shapes,
+    "parts": parts,
+    "meshes": meshes,
+    "streets": streets,
+    "rooms": rooms,
+}

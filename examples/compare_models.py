@@ -1,14 +1,15 @@
 """Lattice models and networks of PyG's layers at equal processor time and equal parameters
 ========================================================================================
 
-``modelnet10`` classifies clouds, ``meshes`` labels the vertices of meshes, ``streets`` and
-``rooms`` the points of generated scans. Every contender has about the same number of parameters
-and trains for the same seconds of one core. Lattices are built in these seconds; the graphs of the
-baselines are computed before them. Scores on the way are of the validation part. The first seed
-trains with each learning rate; the one with the best validation score is taken for all seeds, and
-only its runs are reported. A run is written when it is done, and a repeated command goes on with
-those that are missing. Prints a table, writes it to ``TASK.json`` and draws the score over the
-seconds to ``TASK.png``.
+``modelnet10`` and ``shapes`` classify clouds, ``parts`` labels their points, ``meshes`` the
+vertices of meshes, ``streets`` and ``rooms`` the points of generated scans. Every contender has
+about the same number of parameters and trains for the same seconds of one core. Lattices are built
+in these seconds; the graphs of the baselines are computed before them. Scores on the way are of the
+validation part. The first seed trains with each learning rate; the one with the best validation
+score is taken for all seeds, and only its runs are reported; a longer comparison can take the rates
+from the tables of a shorter one (``--rates-from docs/runs``). A run is written when it is done, and
+a repeated command goes on with those that are missing. Prints a table, writes it to ``TASK.json``
+and draws the score over the seconds to ``TASK.png``.
 
 ::
 
@@ -53,6 +54,7 @@ RATES, WARMUP = (0.002, 0.008), 0.05
 DEFAULT_SECONDS, DEFAULT_SEEDS = 20.0, [0, 1, 2]
 # Parts of the time after which the validation part is scored.
 MARKS = (0.1, 0.25, 0.5)
+SCANS = ("streets", "rooms")  # too large for the eigenvectors of DiffusionNet
 FIGURES = ("seconds_per_step", "seconds_per_epoch", "peak_megabytes")
 
 
@@ -102,29 +104,44 @@ def as_input(item, task):
 
 
 def score(model, items, task):
-    """Return the accuracy over graphs, or the mean intersection over union of the classes."""
+    """Return the accuracy over graphs, or the mean intersection over union of the classes.
+
+    With categories it is the mean over the items, each over the classes of its category, as usual
+    for part segmentation; a class that neither is there nor predicted counts as 1.
+    """
     model.eval()
-    both = torch.zeros(task.classes, task.classes)
+    found, categories = [], []
     for start in range(0, len(items), task.batch_size):
         chosen = items[start : start + task.batch_size]
         batch = Batch.from_data_list([as_input(item, task) for item in chosen])
         with torch.no_grad():
-            answer = model(batch).argmax(1)
-        pairs = batch.y * task.classes + answer
-        both += torch.bincount(pairs, minlength=task.classes**2).view(both.shape)
+            answer = task.logits(model, batch).argmax(1)
+        found.append(task.counts(batch, answer))
+        categories += batch.category.tolist() if task.legal is not None else []
     model.train()
-    right = both.diagonal()
+    if task.legal is not None:
+        right, union = overlap(torch.cat(found))
+        iou = torch.where(union > 0, right / union.clamp(min=1), 1.0)
+        legal = task.legal[categories]
+        return float(((iou * legal).sum(1) / legal.sum(1)).mean())
+    both = sum(found)
+    right, union = overlap(both)
     if task.kind == "graph":
         return float(right.sum() / both.sum())
-    union = both.sum(0) + both.sum(1) - right
     return float((right / union.clamp(min=1))[union > 0].mean())
+
+
+def overlap(counts):
+    """Return the intersection and the union of the points of each class and its answers."""
+    right = counts.diagonal(dim1=-2, dim2=-1)
+    return right, counts.sum(-2) + counts.sum(-1) - right
 
 
 def step(model, items, task, optimizer=None):
     """Train on a few items."""
     augmented = [as_input(task.augment(item), task) for item in items]
     batch = Batch.from_data_list(augmented)
-    loss = functional.cross_entropy(model(batch), batch.y)
+    loss = functional.cross_entropy(task.logits(model, batch), batch.y)
     loss.backward()
     if optimizer is not None:
         optimizer.step()
@@ -198,7 +215,7 @@ class Arena:
 
     def compete(self, name, rate, seed, args):
         """Run a contender unless it has run, in a process of its own to tell its memory apart."""
-        if name == "DiffusionNet" and self.name != "meshes":
+        if name == "DiffusionNet" and self.name in SCANS:
             return
         path = self.folder / f"{name}_{rate:g}_{seed}.json"
         if path.is_file():
@@ -221,6 +238,12 @@ class Arena:
         """Return the learning rate with the best validation score, ``None`` without a run."""
         runs = [run for run in self.runs() if (run["name"], run["seed"]) == (name, seed)]
         return max(runs, key=lambda run: run["curve"][-1][1])["rate"] if runs else None
+
+    def rate_of_table(self, name, folder):
+        """Return the learning rate of a contender in the table of another comparison."""
+        table = json.loads((folder / f"compare_{self.name}.json").read_text())
+        column = table["columns"].index("rate")
+        return next((float(row[column]) for row in table["rows"] if row[0] == name), None)
 
     def runs(self):
         """Return all runs that are there."""
@@ -253,12 +276,14 @@ def summarize(arena, args):
     print(f"\n{title}")
     for row in [columns, *rows]:
         print(f"{row[0]:22}" + "".join(f"{cell:>16}" for cell in row[1:]))
-    data = "PERMUTOGEO_DATA=/path/to/data " if arena.name in ("modelnet10", "meshes") else ""
+    data = "" if arena.name in SCANS else "PERMUTOGEO_DATA=/path/to/data "
     command = f"{data}python examples/compare_models.py --task {arena.name}"
     if args.seconds != DEFAULT_SECONDS:
         command += f" --seconds {args.seconds:g}"
     if args.seeds != DEFAULT_SEEDS:
         command += f" --seeds {' '.join(map(str, args.seeds))}"
+    if args.rates_from is not None:
+        command += f" --rates-from {args.rates_from}"
     if args.only is not None:
         command += f" --only {' '.join(args.only)}"
     write_table(args.output / f"{arena.name}.json", title, columns, rows, command)
@@ -294,6 +319,9 @@ def main():
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=DEFAULT_SEEDS)
     parser.add_argument("--parameters", type=int, default=100_000, help="of each contender, about")
+    parser.add_argument(
+        "--rates-from", type=Path, help="folder of tables compare_TASK.json with learning rates"
+    )
     parser.add_argument("--only", nargs="+", help="names of contenders")
     parser.add_argument("--output", type=Path, default=Path("runs/compare_models"))
     parser.add_argument(
@@ -310,11 +338,16 @@ def main():
         sys.exit(2)
     names = [name for name in ORDER if args.only is None or name in args.only]
     first, *others = args.seeds
-    rates = RATES[:1] if args.quick else RATES
-    for rate, name, arena in product(rates, names, arenas):
-        arena.compete(name, rate, first, args)
-    for seed, name, arena in product(others, names, arenas):
-        arena.compete(name, arena.best_rate(name, first), seed, args)
+    if args.rates_from is not None:
+        for seed, name, arena in product(args.seeds, names, arenas):
+            if (rate := arena.rate_of_table(name, args.rates_from)) is not None:
+                arena.compete(name, rate, seed, args)
+    else:
+        rates = RATES[:1] if args.quick else RATES
+        for rate, name, arena in product(rates, names, arenas):
+            arena.compete(name, rate, first, args)
+        for seed, name, arena in product(others, names, arenas):
+            arena.compete(name, arena.best_rate(name, first), seed, args)
     for arena in arenas:
         summarize(arena, args)
 

@@ -102,39 +102,7 @@ def make_blocks(dtype: type, radius: int, lanes: int) -> SimpleNamespace:
         thread owns a vertex."""
         blur_row(wp.tid() + start, blocks, neighbors, column, tap, values, out)
 
-    @kernel(module)
-    def sweep(
-        start: int,
-        blocks: int,  # blocks of a row
-        size: int,  # vertices in a window
-        reach: int,  # largest distance between the numbers of neighbors
-        neighbors: wp.array2d(dtype=wp.int32),  # [M, K], -1 (row M) where absent
-        column: wp.array1d(dtype=Column),  # columns of the neighbors on each axis
-        tap: Tap,  # weight of the center, then of the neighbors
-        last_tap: Tap,  # the same on the last axis
-        even: wp.array1d(dtype=Row),  # [(M + 1) x blocks], the last row zero, in and out
-        odd: wp.array1d(dtype=Row),  # [(M + 1) x blocks], the last row zero, in and out
-    ):
-        """Weighted sums along all axes, from ``even`` to ``odd`` and back, while the rows of a
-        window are in the cache: each axis follows the one before by ``reach`` vertices. For one
-        thread."""
-        count = neighbors.shape[0]
-        axes = column.shape[0]
-        for end in range(size, count + (axes - 1) * reach + size, size):
-            for a in range(axes):
-                first = wp.max(end - size - a * reach, 0)
-                last = wp.min(end - a * reach, count)
-                here = tap
-                if a == axes - 1:
-                    here = last_tap
-                if a % 2 == 0:
-                    for v in range(first, last):
-                        blur_row(v, blocks, neighbors, column[a], here, even, odd)
-                else:
-                    for v in range(first, last):
-                        blur_row(v, blocks, neighbors, column[a], here, odd, even)
-
-    return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis, sweep=sweep)
+    return SimpleNamespace(module=module, Column=Column, Tap=Tap, axis=axis)
 
 
 @cache

@@ -10,7 +10,9 @@ from types import SimpleNamespace
 
 import warp as wp
 
+from permutogeo.kernels.exponential import larger, make_exponential
 from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
+from permutogeo.kernels.unstrided import reader, writer
 
 # Lanes of the vectors that exponentials are computed on, whatever the number of labels.
 FLAT = 16
@@ -20,25 +22,10 @@ WIDEST = 32
 PART = 8
 # Points between the prefetch of a row and its use.
 _AHEAD = 16
-# Exponentials of less are as good as 0.
-_LOWEST = -32.0
-# exp(y) on [-2, 0], coefficients of ascending powers: least squares of the relative error.
-_EXPONENTIAL = (
-    0.999999989,
-    0.999999272,
-    0.499991673,
-    0.166628565,
-    0.0415765754,
-    0.00821009772,
-    0.00128643045,
-    0.000146169,
-    8.87370641e-06,
-)
-
 # The hardware does not foresee which rows the corners of the next points are.
 _PREFETCH = """
 #ifndef __CUDA_ARCH__
-    const char* row = (const char*)rows.data + (size_t)index * rows.strides[0];
+    const char* row = (const char*)(rows.data + index);
     __builtin_prefetch(row);
     __builtin_prefetch(row + 64);
 #endif
@@ -46,11 +33,10 @@ _PREFETCH = """
 
 
 @cache
-def make(corners: int, lanes: int) -> SimpleNamespace:
+def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
     """Return the kernels for ``corners`` per point on all lattices and blocks of ``lanes`` labels,
-    in float32."""
-    module = named("mean_field", corners, lanes)
-    not_negative = NOT_NEGATIVE
+    one or many, in float32."""
+    module = named("mean_field", corners, lanes, many)
     part = min(lanes, PART)
     parts = lanes // part
     Row = wp.types.vector(length=lanes, dtype=wp.float32)
@@ -58,39 +44,26 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
     Flat = wp.types.vector(length=FLAT, dtype=wp.float32)
     Weight = wp.types.vector(length=corners, dtype=wp.float32)
     Vertex = wp.types.vector(length=corners, dtype=wp.int32)
+    get, put, get_part, put_part = reader(Row), writer(Row), reader(Part), writer(Part)
+    get_flat, put_flat = reader(Flat), writer(Flat)
+    get_weight, get_vertex, integer = reader(Weight), reader(Vertex), reader(wp.int32)
+    exponential = make_exponential(FLAT)
     distance = _AHEAD
+    flat_lanes, not_negative = FLAT, NOT_NEGATIVE
     half, quarter, eighth = part // 2, part // 4, part // 8
-    ones = Part(*[1.0] * part)
-    lowest = Flat(*[_LOWEST] * FLAT)
-    c0, c1, c2, c3, c4, c5, c6, c7, c8 = (Flat(*[each] * FLAT) for each in _EXPONENTIAL)
 
-    @wp.func
-    def exponential(x: Flat):
-        """``exp(x)`` for ``x <= 0`` by products alone, which compile to SIMD: at most 9e-7 off."""
-        y = wp.max(x, lowest) * 0.0625
-        p = wp.cw_mul(c8, y) + c7
-        p = wp.cw_mul(p, y) + c6
-        p = wp.cw_mul(p, y) + c5
-        p = wp.cw_mul(p, y) + c4
-        p = wp.cw_mul(p, y) + c3
-        p = wp.cw_mul(p, y) + c2
-        p = wp.cw_mul(p, y) + c1
-        p = wp.cw_mul(p, y) + c0
-        # exp(y)^16
-        p = wp.cw_mul(p, p)
-        p = wp.cw_mul(p, p)
-        p = wp.cw_mul(p, p)
-        return wp.cw_mul(p, p)
+    @wp.func_native(_PREFETCH)
+    def prefetch(rows: wp.array1d(dtype=Row), index: int): ...
 
     # Sequential maxima and sums over lanes would be long chains of dependent operations.
     @wp.func
     def largest(row: Part):
         for j in range(half):
-            row[j] = wp.max(row[j], row[j + half])
+            row[j] = larger(row[j], row[j + half])
         for j in range(quarter):
-            row[j] = wp.max(row[j], row[j + quarter])
+            row[j] = larger(row[j], row[j + quarter])
         for j in range(eighth):
-            row[j] = wp.max(row[j], row[j + eighth])
+            row[j] = larger(row[j], row[j + eighth])
         return row[0]
 
     @wp.func
@@ -103,106 +76,200 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
             row[j] = row[j] + row[j + eighth]
         return row[0]
 
-    if lanes >= FLAT:
+    @wp.func
+    def larger_part(a: Part, b: Part):
+        for j in range(part):
+            a[j] = larger(a[j], b[j])
+        return a
 
-        @wp.func_native(_PREFETCH)
-        def prefetch(rows: wp.array2d(dtype=Row), index: int): ...
-
-    else:  # rows are in the cache
+    if many:
 
         @wp.func
-        def prefetch(rows: wp.array2d(dtype=Row), index: int):
-            return
+        def sliced(
+            blocks: int,
+            unary: wp.array1d(dtype=Row),
+            point: int,
+            v: Vertex,
+            w: Weight,
+            values: wp.array1d(dtype=Row),
+            logits: wp.array1d(dtype=Row),
+            to: int,
+        ):
+            for b in range(blocks):
+                total = get(unary, point * blocks + b)
+                for k in range(corners):
+                    total += w[k] * get(values, v[k] * blocks + b)
+                put(logits, to * blocks + b, total)
 
-    @wp.func
-    def subtract_largest(row: int, logits: wp.array2d(dtype=Part)):
-        top = logits[row, 0]
-        for j in range(1, parts):
-            top = wp.max(top, logits[row, j])
-        for b in range(parts, logits.shape[1], parts):
-            for j in range(parts):
-                top = wp.max(top, logits[row, (b + j) & not_negative])
-        highest = largest(top) * ones
-        for b in range(0, logits.shape[1], parts):
-            for j in range(parts):
-                i = (b + j) & not_negative
-                logits[row, i] = logits[row, i] - highest
+        @wp.func
+        def splatted(
+            blocks: int,
+            marginals: wp.array1d(dtype=Row),
+            row: int,
+            v: Vertex,
+            w: Weight,
+            sums: wp.array1d(dtype=Row),
+        ):
+            for b in range(blocks):
+                marginal = get(marginals, row * blocks + b)
+                for k in range(corners):
+                    r = v[k] * blocks + b
+                    put(sums, r, get(sums, r) + w[k] * marginal)
 
-    @wp.func
-    def sum_labels(row: int, marginals: wp.array2d(dtype=Part)):
-        total = marginals[row, 0]
-        for j in range(1, parts):
-            total += marginals[row, j]
-        for b in range(parts, marginals.shape[1], parts):
+        @wp.func
+        def subtract_largest(blocks: int, row: int, logits: wp.array1d(dtype=Part)):
+            first = row * blocks * parts
+            last = first + blocks * parts
+            top = get_part(logits, first)
+            i = first + 1
+            while i < last:
+                top = larger_part(top, get_part(logits, i))
+                i += 1
+            highest = Part(largest(top))
+            i = first
+            while i < last:
+                put_part(logits, i, get_part(logits, i) - highest)
+                i += 1
+
+        @wp.func
+        def sum_labels(blocks: int, row: int, marginals: wp.array1d(dtype=Part)):
+            first = row * blocks * parts
+            total = get_part(marginals, first)
+            i = first + 1
+            while i < first + blocks * parts:
+                total += get_part(marginals, i)
+                i += 1
+            return total_of(total)
+
+    else:
+
+        @wp.func
+        def sliced(
+            blocks: int,
+            unary: wp.array1d(dtype=Row),
+            point: int,
+            v: Vertex,
+            w: Weight,
+            values: wp.array1d(dtype=Row),
+            logits: wp.array1d(dtype=Row),
+            to: int,
+        ):
+            total = get(unary, point)
+            for k in range(corners):
+                total += w[k] * get(values, v[k])
+            put(logits, to, total)
+
+        @wp.func
+        def splatted(
+            blocks: int,
+            marginals: wp.array1d(dtype=Row),
+            row: int,
+            v: Vertex,
+            w: Weight,
+            sums: wp.array1d(dtype=Row),
+        ):
+            marginal = get(marginals, row)
+            for k in range(corners):
+                put(sums, v[k], get(sums, v[k]) + w[k] * marginal)
+
+        @wp.func
+        def subtract_largest(blocks: int, row: int, logits: wp.array1d(dtype=Part)):
+            top = get_part(logits, row * parts)
+            for j in range(1, parts):
+                top = larger_part(top, get_part(logits, row * parts + j))
+            highest = Part(largest(top))
             for j in range(parts):
-                total += marginals[row, (b + j) & not_negative]
-        return total_of(total)
+                i = row * parts + j
+                put_part(logits, i, get_part(logits, i) - highest)
+
+        @wp.func
+        def sum_labels(blocks: int, row: int, marginals: wp.array1d(dtype=Part)):
+            total = get_part(marginals, row * parts)
+            for j in range(1, parts):
+                total += get_part(marginals, row * parts + j)
+            return total_of(total)
 
     @wp.func
     def slice_logits(
         first: int,
         count: int,
+        blocks: int,
         messages: int,
+        fetch: int,
+        base: Vertex,
         vertex: wp.array1d(dtype=Vertex),
         weight: wp.array1d(dtype=Weight),
-        unary: wp.array2d(dtype=Row),
-        values: wp.array2d(dtype=Row),
+        unary: wp.array1d(dtype=Row),
+        values: wp.array1d(dtype=Row),
         place: int,
-        logits: wp.array2d(dtype=Row),
-        part_logits: wp.array2d(dtype=Part),
+        logits: wp.array1d(dtype=Row),
+        part_logits: wp.array1d(dtype=Part),
     ):
         """Write the logits of some points, minus their maximum at each point."""
-        for p in range(count):
-            here = (first + p) & not_negative
-            out = (place + p) & not_negative
-            if messages > 0:
-                ahead = vertex[wp.min(here + distance, vertex.shape[0] - 1) & not_negative]
-                for k in range(corners):
-                    prefetch(values, ahead[k])
-                v = vertex[here]
-                w = weight[here]
-                for b in range(unary.shape[1]):
-                    i = b & not_negative
-                    total = unary[here, i]
+        last = vertex.shape[0] - 1
+        p = int(0)
+        if messages > 0:
+            while p < count:
+                here = first + p
+                if fetch > 0:
+                    ahead = get_vertex(vertex, wp.min(here + distance, last)) + base
                     for k in range(corners):
-                        total += w[k] * values[v[k] & not_negative, i]
-                    logits[out, i] = total
-            else:
-                for b in range(unary.shape[1]):
-                    i = b & not_negative
-                    logits[out, i] = unary[here, i]
-        for p in range(count):
-            subtract_largest((place + p) & not_negative, part_logits)
+                        prefetch(values, ahead[k] * blocks)
+                    prefetch(unary, wp.min(here + 2 * distance, last) * blocks)
+                v = get_vertex(vertex, here) + base
+                w = get_weight(weight, here)
+                sliced(blocks, unary, here, v, w, values, logits, place + p)
+                p += 1
+        else:
+            while p < count * blocks:
+                put(logits, place * blocks + p, get(unary, first * blocks + p))
+                p += 1
+        p = int(0)
+        while p < count:
+            subtract_largest(blocks, place + p, part_logits)
+            p += 1
 
     # A few points at a time: long chains of operations on single points would leave the processor
     # waiting, and the rows stay in its first cache.
     @kernel(module)
     def step(
         start: int,
-        runs: wp.array2d(dtype=wp.int32),  # [R, 2]: first and last point
+        runs: wp.array1d(dtype=wp.int32),  # [R + 1]: edges of the runs of points
+        begin: wp.array1d(dtype=wp.int32),  # [R]: added to the corners of each run
+        slots: wp.array1d(dtype=wp.int32),  # [R]: first slot of each run
         points: int,  # points of the workspace of a run
+        blocks: int,  # blocks of a row
         messages: int,  # whether to add the values
-        vertex: wp.array1d(dtype=Vertex),  # [N], rows of the values
+        fetch: int,  # whether rows had better be prefetched
+        vertex: wp.array1d(dtype=Vertex),  # [N], rows of the values less ``begin``
         target: wp.array1d(dtype=Weight),  # [N]
-        slot: wp.array1d(dtype=Vertex),  # [N], rows of the sums
+        slot: wp.array1d(dtype=Vertex),  # [N], rows of the sums after the first slot of the run
         source: wp.array1d(dtype=Weight),  # [N]
-        unary: wp.array2d(dtype=Row),  # [N, blocks], -inf in the padding
-        values: wp.array2d(dtype=Row),  # [rows, blocks]
-        logits: wp.array2d(dtype=Row),  # [R x points, blocks], workspace
-        part_logits: wp.array2d(dtype=Part),  # the same memory, [R x points, parts]
-        flat: wp.array2d(dtype=Flat),  # the same memory, [R, F]
-        sums: wp.array2d(dtype=Row),  # [slots, blocks], out, zeroed by the caller
+        unary: wp.array1d(dtype=Row),  # [N x blocks], -inf in the padding
+        values: wp.array1d(dtype=Row),  # [rows x blocks]
+        logits: wp.array1d(dtype=Row),  # [R x points x blocks], workspace
+        part_logits: wp.array1d(dtype=Part),  # the same memory, [R x points x parts]
+        flat: wp.array1d(dtype=Flat),  # the same memory, [R x F]
+        sums: wp.array1d(dtype=Row),  # [slots x blocks], out, zeroed by the caller
     ):
         """Splat the marginals of ``unary + sliced values``. A thread owns a run of points, and no
         slot is of two runs."""
         t = wp.tid() + start
         place = t * points
-        for first in range(runs[t, 0], runs[t, 1], points):
-            count = wp.min(points, runs[t, 1] - first)
+        width = points * blocks * lanes // flat_lanes
+        end = integer(runs, t + 1)
+        base = Vertex(integer(slots, t))
+        last = vertex.shape[0] - 1
+        first = integer(runs, t)
+        while first < end:
+            count = wp.min(points, end - first)
             slice_logits(
                 first,
                 count,
+                blocks,
                 messages,
+                fetch,
+                Vertex(integer(begin, t)),
                 vertex,
                 target,
                 unary,
@@ -211,51 +278,59 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
                 logits,
                 part_logits,
             )
-            for f in range(flat.shape[1]):
-                flat[t, f] = exponential(flat[t, f])
-            for p in range(count):
-                row = (place + p) & not_negative
-                here = (first + p) & not_negative
-                ahead = slot[wp.min(here + distance, slot.shape[0] - 1) & not_negative]
-                for k in range(corners):
-                    prefetch(sums, ahead[k])
-                v = slot[here]
-                w = source[here] * (1.0 / sum_labels(row, part_logits))
-                for b in range(logits.shape[1]):
-                    i = b & not_negative
-                    marginal = logits[row, i]
+            for f in range(t * width, (t + 1) * width):
+                put_flat(flat, f, exponential(get_flat(flat, f)))
+            p = int(0)
+            while p < count:
+                here = first + p
+                if fetch > 0:
+                    ahead = get_vertex(slot, wp.min(here + distance, last)) + base
                     for k in range(corners):
-                        r = v[k] & not_negative
-                        sums[r, i] = sums[r, i] + w[k] * marginal
+                        prefetch(sums, ahead[k] * blocks)
+                v = get_vertex(slot, here) + base
+                w = get_weight(source, here) * (1.0 / sum_labels(blocks, place + p, part_logits))
+                splatted(blocks, logits, place + p, v, w, sums)
+                p += 1
+            first += points
 
     @kernel(module)
     def marginals(
         start: int,
-        runs: wp.array2d(dtype=wp.int32),  # [R, 2]: first and last point
+        runs: wp.array1d(dtype=wp.int32),  # [R + 1]: edges of the runs of points
+        begin: wp.array1d(dtype=wp.int32),  # [R]: added to the corners of each run
         points: int,  # points of the workspace of a run
+        blocks: int,  # blocks of a row
         messages: int,  # whether to add the values
+        fetch: int,  # whether rows had better be prefetched
         logarithm: int,  # whether to write logarithms
-        vertex: wp.array1d(dtype=Vertex),  # [N], rows of the values
+        vertex: wp.array1d(dtype=Vertex),  # [N], rows of the values less ``begin``
         target: wp.array1d(dtype=Weight),  # [N]
-        unary: wp.array2d(dtype=Row),  # [N, blocks], -inf in the padding
-        values: wp.array2d(dtype=Row),  # [rows, blocks]
-        logits: wp.array2d(dtype=Row),  # [R x points, blocks], workspace
-        part_logits: wp.array2d(dtype=Part),  # the same memory, [R x points, parts]
-        flat: wp.array2d(dtype=Flat),  # the same memory, [R, F]
-        part_power: wp.array2d(dtype=Part),  # [R x points, parts], workspace
-        flat_power: wp.array2d(dtype=Flat),  # the same memory, [R, F]
+        unary: wp.array1d(dtype=Row),  # [N x blocks], -inf in the padding
+        values: wp.array1d(dtype=Row),  # [rows x blocks]
+        logits: wp.array1d(dtype=Row),  # [R x points x blocks], workspace
+        part_logits: wp.array1d(dtype=Part),  # the same memory, [R x points x blocks x parts]
+        flat: wp.array1d(dtype=Flat),  # the same memory, [R x F]
+        part_power: wp.array1d(dtype=Part),  # as ``part_logits``, another workspace
+        flat_power: wp.array1d(dtype=Flat),  # the same memory, [R x F]
         whole: wp.array2d(dtype=Part),  # the memory of ``out``, [N, whole parts]
         out: wp.array2d(dtype=wp.float32),  # [N, L], out
     ):
         """Marginals of ``unary + sliced values``. A thread owns a run of points."""
         t = wp.tid() + start
         place = t * points
-        for first in range(runs[t, 0], runs[t, 1], points):
-            count = wp.min(points, runs[t, 1] - first)
+        width = points * blocks * lanes // flat_lanes
+        end = integer(runs, t + 1)
+        base = Vertex(integer(begin, t))
+        first = integer(runs, t)
+        while first < end:
+            count = wp.min(points, end - first)
             slice_logits(
                 first,
                 count,
+                blocks,
                 messages,
+                fetch,
+                base,
                 vertex,
                 target,
                 unary,
@@ -264,26 +339,27 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
                 logits,
                 part_logits,
             )
-            for f in range(flat.shape[1]):
-                flat_power[t, f] = exponential(flat[t, f])
+            for f in range(t * width, (t + 1) * width):
+                put_flat(flat_power, f, exponential(get_flat(flat, f)))
             for p in range(count):
-                row = (place + p) & not_negative
-                total = sum_labels(row, part_power)
+                total = sum_labels(blocks, place + p, part_power)
                 if logarithm > 0:
                     total = wp.log(total)
                 else:
                     total = 1.0 / total
                 to = (first + p) & not_negative
-                for b in range(part_power.shape[1]):
-                    block = part_power[row, b] * total
+                row = (place + p) * blocks * parts
+                for b in range(blocks * parts):
+                    block = get_part(part_power, row + b) * total
                     if logarithm > 0:
-                        block = part_logits[row, b] - total * ones
+                        block = get_part(part_logits, row + b) - Part(total)
                     if b < whole.shape[1]:
                         whole[to, b] = block
                     else:
                         for j in range(part):
                             if b * part + j < out.shape[1]:
                                 out[to, b * part + j] = block[j]
+            first += points
 
     @kernel(module)
     def pad(
@@ -304,30 +380,4 @@ def make(corners: int, lanes: int) -> SimpleNamespace:
         for j in range(given.shape[1], out.shape[1]):
             out[i, j] = -wp.inf
 
-    @kernel(module)
-    def combine(
-        start: int,
-        first: int,  # row of vertex 0
-        begin: wp.array1d(dtype=wp.int32),  # [rows + 1]
-        slots: wp.array1d(dtype=wp.int32),  # [S]: slots of each vertex
-        sums: wp.array2d(dtype=Row),  # [slots, blocks], in and out: set to 0
-        out: wp.array2d(dtype=Row),  # [rows, blocks], out
-    ):
-        """Sum over the slots of a vertex, in the order of runs. A thread owns a vertex."""
-        v = (wp.tid() + start + first) & not_negative
-        for b in range(sums.shape[1]):
-            i = b & not_negative
-            total = Row()
-            for r in range(begin[v], begin[v + 1]):
-                slot = slots[r & not_negative] & not_negative
-                total += sums[slot, i]
-                sums[slot, i] = Row()
-            out[v, i] = total
-
-    return SimpleNamespace(
-        module=module,
-        step=step,
-        marginals=marginals,
-        pad=pad,
-        combine=combine,
-    )
+    return SimpleNamespace(module=module, step=step, marginals=marginals, pad=pad)

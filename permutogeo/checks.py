@@ -149,10 +149,12 @@ def check_finite(owner: Any, name: str, x: Tensor, advice: str = "") -> None:
     Args:
         advice: Appended to the message.
     """
+    if torch.compiler.is_compiling():
+        return
     if x.is_cuda and torch.cuda.is_current_stream_capturing():
         return
     # A sum is the fastest test; the search for the row follows only on failure.
-    if torch.compiler.is_compiling() or bool(x.detach().sum().isfinite()):
+    if bool(x.detach().sum().isfinite()):
         return
     bad = (~x.detach().isfinite()).any(1).nonzero()
     if len(bad):

@@ -3,6 +3,8 @@
 import json
 import sys
 from argparse import Namespace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -88,18 +90,29 @@ def test_gpu_report(monkeypatch, capsys):
         "current_device": 0,
         "get_device_name": "a card",
         "get_device_capability": (9, 0),
+        "get_device_properties": SimpleNamespace(total_memory=8 * 10**9, multi_processor_count=2),
         "max_memory_allocated": 10**6,
+        "reset_peak_memory_stats": None,
+        "synchronize": None,
+        "set_sync_debug_mode": None,
     }.items():
         monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
     monkeypatch.setattr(gpu.torch, "device", lambda *_: torch.zeros(0).device)
     monkeypatch.setattr(gpu, "_milliseconds", lambda call, _: calls.append(call()) or 1.0)
+    monkeypatch.setattr(gpu, "_graph", lambda step, _: len(step()) / 0)
     gpu.gpu(quick=True)
     block = capsys.readouterr().out.split("```")[1].removeprefix("json")
     report = json.loads(block)
     assert report["device"] == "a card" and len(report["cases"]) == 2
     for case in report["cases"].values():
-        assert set(case["milliseconds"]) == {"build", "splat", "blur", "slice"}
-        assert case["largest_error_beside_cpu"] < 1e-5
+        assert set(case["of_roofline"]) == {"build", "splat", "blur", "slice"}
+        assert set(case["of_roofline"]) < set(case["milliseconds"]) == set(case["host_waits"])
+        assert {*case["milliseconds"].values(), *case["host_waits"].values()} == {1.0, 0}
+        errors = case["largest_error_beside_cpu"]
+        assert errors.pop("same_vertices") == 1.0 and len(errors) == 7
+        assert max(errors.values()) < 1e-5
+        assert case["graph"] == "ZeroDivisionError: division by zero"
+    assert str(Path.home()) not in block
 
 
 def test_bytes_moved():

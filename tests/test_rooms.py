@@ -51,7 +51,7 @@ ROOMS = {
 DOORS = {
     "distributed": "halo points ranges ranks",
     "runtime": "bridge memory products resources threads",
-    "ops": "blur boxes build hash_locate mean_field stencils strided",
+    "ops": "blur boxes build hash_locate mean_field single_precision stencils strided",
     "lattice": "bilateral_system caching conjugate_gradient diagonal incidence lattice "
     "normalization points precision warmup",
     "nn": "crf",
@@ -60,7 +60,7 @@ DOORS = {
     "denoising": "cascade cloud_error surface_sampling triangles",
     "compat": "pydensecrf spconv",
     "testing": "reference",
-    "benchmarks": "denoising_set encoding record timing workloads",
+    "benchmarks": "clouds denoising_set encoding record timing workloads",
     "cli": "info",
     "datasets": "synthetic",
 }

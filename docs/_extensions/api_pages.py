@@ -149,7 +149,8 @@ def write_pages(app) -> None:
 def tidy_signature(app, what, name, obj, options, signature, returns):
     """Replace defaults that are not Python, such as ``<factory>``, so that types become links."""
     if signature:
-        signature = re.sub(r"<[^<>]*>", "...", signature)
+        # Such as <function f.<lambda> at 0x1>.
+        signature = re.sub(r"<[^<>]*(<[^<>]*>[^<>]*)*>", "...", signature)
         signature = re.sub(r", _\w+: [^=]*= \.\.\.", "", signature)
     return signature, returns
 

@@ -62,8 +62,9 @@ def recorded_picture(path: Path) -> str:
     found = THUMBNAIL.search(path.read_text(encoding="utf-8"))
     if found is None:
         return ""
-    caption = f"Recorded. {CAPTIONS.get(path.stem, '')}".strip()
-    return f".. figure:: /{found[1]}\n   :alt: {path.stem.replace('_', ' ')}\n\n   {caption}\n\n"
+    title = path.stem.replace("_", " ")
+    caption = CAPTIONS.get(path.stem, "") + " Recorded: the build does not run this script."
+    return f".. figure:: /{found[1]}\n   :alt: {title}\n\n   {caption.strip()}\n\n"
 
 
 def complete_page(app, docname: str, source: list[str]) -> None:

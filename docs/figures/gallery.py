@@ -165,8 +165,6 @@ def beyond():
 
 if __name__ == "__main__":
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    chart("segment_parts", ["mean IoU"], "mean IoU")
-    chart("classify_shapes", ["accuracy"], "accuracy")
     chart("clean_labels", ["correct before", "correct after"], "correct labels, %")
     chart("segment_images", ["mean IoU"], "mean IoU")
     chart("train_crf", ["mean IoU"], "mean IoU")

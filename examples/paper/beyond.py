@@ -85,7 +85,7 @@ def rows():
             f"{cell('sparse_digits', 'BNN 20%', '20%', 'brackets')} BNN",
             f"**{cell('sparse_digits', 'LatticeCNet 20%', '20%')}** LatticeCNet",
             "all layers on the lattice",
-            f"{cell('sparse_digits', 'LeNet 20%', '20%')} LeNet on interpolated samples",
+            f"{cell('sparse_digits', 'CNN 20%', '20%')} plain network with batch normalization",
         ],
         [
             "image denoising, PSNR in dB",

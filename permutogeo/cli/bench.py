@@ -20,11 +20,12 @@ def bench(
         typer.Option(
             "--set",
             help="With 'denoising': a folder with the folders 'clean' (or 'original') and 'noisy'; "
-            "noisy files are named after clean ones (block_n2.obj, block.obj).",
+            "noisy files are named after clean ones (block_n2.obj, block.obj). With 'clouds': a "
+            "folder of meshes, from which points are sampled.",
         ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the results of --set.")
+        Path, typer.Option("--output", "-o", help="Folder for the results of 'denoising --set'.")
     ] = Path("denoising-results"),
     record: Annotated[
         Path | None,
@@ -40,9 +41,9 @@ def bench(
 
     With --set, 'denoising' compares ours with Open3D, trimesh, meshlib and meshsdfilter-tools
     (those that are installed) on a folder of clean and noisy meshes, and writes a table, a page
-    and pictures.
+    and pictures. 'clouds' follows the protocol of PU-Net on the meshes of the folder.
     """
-    from permutogeo.benchmarks import BENCHMARKS, record_tables, run
+    from permutogeo.benchmarks import BENCHMARKS, run
 
     unknown = [name for name in names or () if name not in BENCHMARKS]
     if unknown:
@@ -51,19 +52,8 @@ def bench(
             param_hint="NAMES",
         )
     if pairs is not None:
-        if names != ["denoising"]:
-            raise typer.BadParameter(
-                f"Expected the benchmark 'denoising' with --set (got {', '.join(names or ['all'])})"
-            )
         with report_errors():
-            from permutogeo.benchmarks.denoising_set import run_set
-
-            call = partial(run_set, pairs, output)
-            if record is None:
-                call(quick)
-            else:
-                command = f"permutogeo bench denoising --set {pairs.name}"
-                record_tables("denoising_set", call, quick, record, command)
+            _run_on_folder(names or ["all"], pairs, output, quick, record)
         return
     chosen = names or list(BENCHMARKS)
     left_out = []
@@ -81,3 +71,24 @@ def bench(
                 left_out.append(name)
     if len(left_out) == len(chosen):
         raise typer.Exit(1)
+
+
+def _run_on_folder(
+    names: list[str], folder: Path, output: Path, quick: bool, record: Path | None
+) -> None:
+    """Run the benchmark that takes a folder of the user's meshes."""
+    from permutogeo.benchmarks import record_tables
+    from permutogeo.benchmarks.clouds import run_meshes
+    from permutogeo.benchmarks.denoising_set import run_set
+
+    calls = {"denoising": partial(run_set, folder, output), "clouds": partial(run_meshes, folder)}
+    if len(names) != 1 or names[0] not in calls:
+        raise typer.BadParameter(
+            f"Expected the benchmark 'denoising' or 'clouds' with --set (got {', '.join(names)})"
+        )
+    call = calls[names[0]]
+    if record is None:
+        call(quick)
+    else:
+        command = f"permutogeo bench {names[0]} --set {folder.name}"
+        record_tables(f"{names[0]}_set", call, quick, record, command)

@@ -52,6 +52,8 @@ def report_errors() -> Iterator[None]:
     except BrokenPipeError as error:
         _discard_output()
         raise typer.Exit(0) from error
+    except typer.Exit:  # a RuntimeError, too
+        raise
     except REPORTED as error:
         fail_with(error)
 

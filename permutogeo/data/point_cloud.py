@@ -117,7 +117,8 @@ def from_point_cloud(
 
     Args:
         source: A path (``.las``, ``.laz``, ``.copc.laz``, ``.e57``, ``.ply``, ``.obj``, ``.off``,
-            ``.pcd``, ``.xyz``, ``.xyzn``, ``.xyzrgb``, ``.txt``, ``.npy``, ``.npz``), points
+            ``.pcd``, ``.xyz``, ``.xyzn``, ``.xyzrgb``, ``.txt``, ``.npy``, ``.npz``, or ``.bin`` of
+            KITTI with the ``.label`` file of SemanticKITTI beside it), points
             :math:`(N, 2)`, :math:`(N, 3)` or :math:`(N, 3 + C)` whose further columns become
             ``x``, an Open3D ``PointCloud`` (legacy or tensor) or a ``trimesh.PointCloud``. It is
             not changed, and no memory is shared.

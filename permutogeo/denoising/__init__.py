@@ -4,7 +4,7 @@
 filter, and :func:`train_denoiser` trains one. In reading order: ``methods`` (the public function),
 ``mesh_denoiser`` (the model), ``cascade`` (the surface between stages), ``normal_filter`` (one
 stage), ``triangles``, ``points``, ``scales`` and ``vertex_update`` (geometry of meshes and clouds),
-``noise_estimate`` and ``safety`` (what is left alone, and limits), ``report``, ``training``,
+``noise_estimate``, ``patterns`` and ``safety`` (what is left alone), ``report``, ``training``,
 ``training_surfaces`` and ``noise`` (training), ``mesh_error`` (evaluation). Clouds have a denoiser
 of their own: ``cloud_denoiser`` (the model), ``cloud_noise`` (noise estimate and outliers),
 ``cloud_stage`` (one stage), ``local_fits`` (planes and quadrics), ``cloud_training`` and

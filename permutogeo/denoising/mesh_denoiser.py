@@ -22,8 +22,9 @@ from permutogeo.denoising.cascade import (
     initial_surface,
     update_surface,
 )
-from permutogeo.denoising.noise_estimate import roughness
+from permutogeo.denoising.noise_estimate import CORRELATED, WAVES, roughness
 from permutogeo.denoising.normal_filter import NormalStage, Surface
+from permutogeo.denoising.patterns import is_even
 from permutogeo.denoising.report import DenoiseReport
 from permutogeo.denoising.safety import judge, summarize
 from permutogeo.denoising.scales import bands, canonical_frame, middle
@@ -168,9 +169,16 @@ class MeshDenoiser(Pretrained):
         if elements.spacing == 0.0:
             return DenoiseReport("learned", None, 0.0, 0.0)
         scaled = (local / elements.spacing).float()
-        estimate = self._normals(elements, scaled, max(strength, 1.0), count)
+        width = max(strength, 1.0)
+        estimate = self._normals(elements, scaled, width, count)
         moved = elements.fit(scaled, estimate, elements.steps)
-        if elements.update.correlation(moved - scaled) > SLOW_CORRELATION:
+        correlation = elements.update.correlation(moved - scaled)
+        # Fine detail also moves together, but not everywhere as the noise of a scanner does.
+        if CORRELATED < correlation <= WAVES and not is_even(elements, scaled, moved):
+            estimate = self._normals(elements, scaled, width, count, scans=False)
+            moved = elements.fit(scaled, estimate, elements.steps)
+            correlation = elements.update.correlation(moved - scaled)
+        if correlation > SLOW_CORRELATION:
             moved = elements.fit(scaled, estimate, SLOW_STEPS)
         else:
             moved = elements.update.settle(moved, estimate, SETTLING_STEPS)
@@ -179,7 +187,14 @@ class MeshDenoiser(Pretrained):
         data.pos = pos + ((step * elements.spacing) @ frame.t()).to(pos.dtype)
         return summarize("learned", step, judged)
 
-    def _normals(self, elements: TriangleElements, pos: Tensor, width: float, count: int) -> Tensor:
+    def _normals(
+        self,
+        elements: TriangleElements,
+        pos: Tensor,
+        width: float,
+        count: int,
+        scans: bool = True,
+    ) -> Tensor:
         """Return the estimated normals ``[F, 3]``, in units of the local edge length.
 
         Args:
@@ -187,18 +202,24 @@ class MeshDenoiser(Pretrained):
             pos: Positions ``[V, 3]`` in units of the spacing.
             width: Factor by which filters are wider.
             count: Number of stages.
+            scans: Whether the stages for scans may be chosen.
         """
         total = torch.zeros(elements.face.size(1), 3, device=pos.device)
         for band in bands(elements, pos):
             part = pos[band.vertex] / (band.length * width)
-            normal = self.cascade(TriangleElements(part, band.face), part, count, fit=False)[1]
+            normal = self.cascade(TriangleElements(part, band.face), part, count, False, scans)[1]
             total.index_add_(0, band.index, band.weight.unsqueeze(1) * normal)
         if not bool(total.any()):
-            return self.cascade(elements, pos / width, count, fit=False)[1]
+            return self.cascade(elements, pos / width, count, False, scans)[1]
         return torch.nn.functional.normalize(total, dim=1)
 
     def cascade(
-        self, elements: TriangleElements, pos: Tensor, count: int, fit: bool = True
+        self,
+        elements: TriangleElements,
+        pos: Tensor,
+        count: int,
+        fit: bool = True,
+        scans: bool = True,
     ) -> tuple[Tensor, Tensor]:
         """Run ``count`` stages on positions ``[V, 3]`` in units of the spacing.
 
@@ -207,12 +228,13 @@ class MeshDenoiser(Pretrained):
             pos: Noisy positions.
             count: Number of stages.
             fit: Whether positions are fitted to the normals at the end.
+            scans: Whether the stages for scans may be chosen.
 
         Returns:
             Denoised positions ``[V, 3]`` and the estimated normals ``[F, 3]``.
         """
         surface = initial_surface(elements, pos)
-        stages = self._choose_stages(elements, pos, surface)
+        stages = self._choose_stages(elements, pos, surface) if scans else self.stages
         if stages is self.scan_stages and count == len(self.stages):
             count += SCAN_REPEATS
         for index in range(count):

@@ -21,7 +21,8 @@ LEAST_NOISE = 0.002
 # does; at the second value it is left alone, with a linear blend between.
 SIMPLER = (0.55, 0.66)
 SMOOTHER = (0.07, 0.12)
-# High-pass signal from the first value of the noise on, which few clean surfaces reach.
+# High-pass signal from the first value of the noise on, which few clean surfaces reach. It decides
+# alone there, unless the median angle nearly vanishes.
 NOISY, SMOOTHER_NOISY = 0.06, (0.14, 0.19)
 # Median angles where displacements correlate between neighbors by the first value at least: the
 # networks for scanners take fine detail for noise more easily.
@@ -111,22 +112,22 @@ def trust(
     simpler = after.angle / before.angle.clamp(min=tiny)
     smoother = after.signal / before.signal.clamp(min=tiny)
     is_simpler = torch.where(
-        correlation < CORRELATED, _ramp(simpler, SIMPLER), _ramp(simpler, SIMPLER_CORRELATED)
+        correlation < CORRELATED, ramp(simpler, SIMPLER), ramp(simpler, SIMPLER_CORRELATED)
     )
-    is_smoother = torch.where(
-        before.noise > NOISY, _ramp(smoother, SMOOTHER_NOISY), _ramp(smoother, SMOOTHER)
+    is_flat = ramp(simpler, NEARLY_FLAT)
+    accepted = torch.where(
+        before.noise > NOISY,
+        torch.maximum(ramp(smoother, SMOOTHER_NOISY), is_flat),
+        torch.maximum(is_simpler, ramp(smoother, SMOOTHER)),
     )
-    accepted = torch.maximum(is_simpler, is_smoother)
+    accepted = accepted * torch.maximum(ramp(smoother, LEAST_SMOOTHER), is_flat)
     accepted = accepted * torch.maximum(
-        _ramp(smoother, LEAST_SMOOTHER), _ramp(simpler, NEARLY_FLAT)
-    )
-    accepted = accepted * torch.maximum(
-        _ramp(after.slivers - before.slivers, MORE_SLIVERS), _ramp(smoother, SMOOTHER)
+        ramp(after.slivers - before.slivers, MORE_SLIVERS), ramp(smoother, SMOOTHER)
     )
     accepted = torch.where(before.noise > LEAST_NOISE, accepted, 0.0)
-    fewer = _ramp(after.wave / before.wave.clamp(min=tiny), FEWER_WAVES)
-    in_scan = torch.where(is_open, torch.minimum(fewer, _ramp(simpler, LESS_SIMPLER)), 0.0)
-    waves = torch.maximum(_ramp(simpler, WAVES_SIMPLER), in_scan)
+    fewer = ramp(after.wave / before.wave.clamp(min=tiny), FEWER_WAVES)
+    in_scan = torch.where(is_open, torch.minimum(fewer, ramp(simpler, LESS_SIMPLER)), 0.0)
+    waves = torch.maximum(ramp(simpler, WAVES_SIMPLER), in_scan)
     accepted = torch.maximum(accepted, torch.where(correlation > WAVES, waves, 0.0))
     return torch.where(num_faces >= FEWEST_FACES, accepted, 0.0)
 
@@ -168,7 +169,7 @@ def _angles(elements: TriangleElements, normal: Tensor) -> Tensor:
     return 2 * torch.asin((chord / 2).clamp(max=1))
 
 
-def _ramp(value: Tensor, limits: tuple[float, float]) -> Tensor:
+def ramp(value: Tensor, limits: tuple[float, float]) -> Tensor:
     """Return 1 below the first limit, 0 above the second, linear between."""
     low, high = limits
     return ((high - value) / (high - low)).clamp(0, 1)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from permutogeo.data.geometry import face_geometry
 from permutogeo.denoising.noise_estimate import reasons, roughness, trust
+from permutogeo.denoising.patterns import noise_likeness
 from permutogeo.denoising.report import STILL, DenoiseReport
 from permutogeo.denoising.triangles import TriangleElements
 
@@ -67,7 +68,11 @@ def judge(
     num_faces = torch.bincount(elements.part[elements.face[0]], minlength=elements.num_parts)
     before, after = roughness(elements, pos), roughness(elements, moved)
     correlation = _correlation(elements, moved - pos)
-    fraction = trust(before, after, num_faces, correlation, ~_closed(elements))
+    is_open = ~_closed(elements)
+    fraction = trust(before, after, num_faces, correlation, is_open)
+    fraction = fraction * noise_likeness(
+        elements, pos, moved - pos, fraction, before, after, correlation, is_open
+    )
     kept = (fraction <= 0) & (num_faces > 0)
     why = reasons(before, num_faces) if bool(kept.any()) else []
     counts = Counter(why[index] for index in kept.nonzero().flatten().tolist())

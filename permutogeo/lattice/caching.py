@@ -69,6 +69,10 @@ class TensorCacheMixin(ABC):
         """Whether a result could carry a gradient."""
         return any(source.requires_grad for source in self._sources())
 
+    def known(self, name: Hashable) -> Any:
+        """Return the entry ``name`` if it was computed and may be used now, else ``None``."""
+        return self._cache.get(name) if self.caches_constants else None
+
     @property
     def caches_constants(self) -> bool:
         """Whether :meth:`cached_constant` stores results now."""

@@ -32,17 +32,30 @@ def normalizers(
         gaussian: Filter from values at vertices to values at vertices.
     """
 
-    def respond() -> Tensor:
-        return gaussian(lattice.splat(lattice.weight.new_ones(lattice.num_points, 1, dtype=dtype)))
-
     if normalize is None:
         return None, None
-    response = lattice.cached_constant(("response", name, dtype), respond)
+    response = response_to_ones(lattice, dtype, name, gaussian)
     return factors(
         normalize,
         lambda: lattice.slice(response),
         None if at is None else lambda: lattice.slice(response, at),
     )
+
+
+def response_to_ones(
+    lattice: Lattice, dtype: torch.dtype, name: Hashable, gaussian: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Return the filtered splat of ones, ``[M, 1]``; cached."""
+
+    def respond() -> Tensor:
+        return gaussian(lattice.splat(lattice.weight.new_ones(lattice.num_points, 1, dtype=dtype)))
+
+    return lattice.cached_constant(response_key(name, dtype), respond)
+
+
+def response_key(name: Hashable, dtype: torch.dtype) -> Hashable:
+    """Return the cache key of :func:`response_to_ones`."""
+    return "response", name, dtype
 
 
 def factors(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _MOST_VERTICES = 10**6
 # Smaller clouds say little about the scale of a data set.
 _FEWEST_POINTS = 64
+# Share of the corners of all points that are vertices of their own; scans repeat a few points.
+_ALONE = 0.98
 
 
 class ScaleWarning(UserWarning):
@@ -38,7 +40,7 @@ def occupancy_parts(lattice: Lattice) -> list[str]:
 
 
 def warn_about_scale(lattice: Lattice, owner: Any) -> None:
-    """Warn if no two points share a vertex, or if all points of a graph share one simplex.
+    """Warn once if hardly any points share a vertex, or if all points of a graph share one.
 
     Args:
         owner: The layer or model that built the lattice, named by the warning.
@@ -52,18 +54,30 @@ def warn_about_scale(lattice: Lattice, owner: Any) -> None:
     graphs = int(lattice.box[-1, 1]) if lattice.batch is not None else 1
     if points < _FEWEST_POINTS * graphs:
         return
-    if lattice.num_vertices >= points * corners:
-        state, advice = "no two points share a vertex", "smaller"
-    elif lattice.num_vertices <= graphs * corners:
-        state, advice = "all points of a graph share one simplex", "larger"
+    if lattice.num_vertices >= _ALONE * points * corners:
+        state, advice = "hardly any points share a vertex", "smaller"
+    elif _all_share_a_vertex(lattice, graphs):
+        state, advice = "all points of a graph share a vertex", "larger"
     else:
         return
-    name = type(owner).__name__
+    if getattr(owner, "_warned_about_scale", False):
+        return
+    owner._warned_about_scale = True
     density = points / lattice.num_vertices
     warnings.warn(
-        f"{name}: {state} ({density:.2g} points per vertex), so that the filter cannot relate "
-        f"points to each other; multiply the features by a {advice} factor, for example by "
-        "pg.suggest_scale(feature), which aims for 3 points per vertex",
+        f"{type(owner).__name__}: {state} ({density:.2g} points per vertex), so that the filter "
+        f"cannot relate points to each other; multiply the features by a {advice} factor, for "
+        "example by pg.suggest_scale(feature), which aims for 3 points per vertex",
         ScaleWarning,
         stacklevel=6,
     )
+
+
+def _all_share_a_vertex(lattice: Lattice, graphs: int) -> bool:
+    """Return whether each graph has a vertex that is a corner of all its points."""
+    # The simplices around a vertex have 2^(d + 1) - 2 other corners.
+    if lattice.num_vertices >= graphs * 2 ** (lattice.dim + 1):
+        return False
+    count = torch.bincount(lattice.vertex.reshape(-1), minlength=lattice.num_vertices)
+    most = count.new_zeros(graphs).scatter_reduce(0, lattice.vertex_batch, count, "amax")
+    return int(most.sum()) == lattice.num_points

@@ -36,6 +36,7 @@ def resolve_lattice(
     *,
     layer: Any = None,
     scale: Scale | None = None,
+    warn: bool = True,
 ) -> LatticeAndOutput:
     """Return the lattice that a call works on, and the incidence of its output points.
 
@@ -46,6 +47,7 @@ def resolve_lattice(
         lattice: The lattice over these points, if the caller has built it.
         layer: The layer that is called; its ``dim`` is checked and its name precedes errors.
         scale: Applied to the features by the layer, such as a division by bandwidths.
+        warn: Whether the layer warns about the scale of a lattice that is built.
 
     Returns:
         The lattice, and the incidence of the output points or ``None`` where these are the input
@@ -54,7 +56,7 @@ def resolve_lattice(
     if layer is not None:
         feature = scale_features(layer, feature, lattice, scale)
     found = prefix_errors(layer, _resolve, feature, batch, lattice)
-    if layer is not None and lattice is None:
+    if layer is not None and lattice is None and warn:
         warn_about_scale(found[0], layer)
     return found
 

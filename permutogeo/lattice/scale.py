@@ -65,14 +65,16 @@ def suggest_scale(
         both = torch.cat([feature * scale, others], 1)
         return len(both) / Lattice.build(both, batch).num_vertices
 
-    return _bisect(density, 0.5 / extent, points_per_vertex)
+    more = "more points" if not rest else "larger bandwidths of the fixed features, or more points,"
+    return _bisect(density, 0.5 / extent, points_per_vertex, more)
 
 
-def _bisect(density: Callable[[float], float], start: float, target: float) -> float:
+def _bisect(density: Callable[[float], float], start: float, target: float, more: str) -> float:
     """Return the scale at which a decreasing density meets the target.
 
     Args:
         start: A scale at which a sample spans about one cell.
+        more: What is missing where no scale meets the target.
     """
     low = high = start
     if density(low) < target:
@@ -83,8 +85,8 @@ def _bisect(density: Callable[[float], float], start: float, target: float) -> f
                 break
         else:
             raise ValueError(
-                f"Expected more points for {target:g} points per vertex "
-                f"(got {density(low):.2g} with all points in one simplex)"
+                f"Expected {more} for {target:g} points per vertex "
+                f"(got at most {density(low):.2g}, at scale {low:.2g})"
             )
         high = 2 * low
     else:

@@ -11,7 +11,7 @@ import torch
 from permutogeo.checks import check_integer
 from permutogeo.lattice.lattice import Lattice
 from permutogeo.ops.blur import NARROW
-from permutogeo.ops.mean_field import Corners, FusedMeanField, blur_filter
+from permutogeo.ops.mean_field import Blur, BlurFilter, Corners, FusedMeanField
 
 
 def warmup(
@@ -62,24 +62,31 @@ def _several(name: str, items: Any) -> list:
 
 
 def _exercise(dim: int, dtype: torch.dtype, device: torch.device) -> None:
-    """Run every kernel once: on 64 equal points, which splat into copies, and on two points."""
+    """Run every kernel once: on equal points, which splat into copies, and on few points."""
     spot = torch.zeros(64, dim, dtype=dtype, device=device)
     many = Lattice.build(spot)
     for channels in range(1, NARROW + 1):  # each has a blur of its own
         many.blur(many.splat(spot.new_ones(len(spot), channels)))
     many.coarsen()
+    far = spot[:2].clone()
+    far[1] = min(2.0 ** (40 / dim), 2.0**20)
+    Lattice.build(far)  # codes of more than 32 bits
     feature = spot[:2].clone().requires_grad_()
     lattice = Lattice.build(feature)
     at = lattice.locate(feature)
     taps = lattice.neighbors(stencil="axis").shape[1]
-    shared = torch.ones(taps, dtype=dtype, device=device, requires_grad=True)
-    dense = torch.ones(taps, 2, 3, dtype=dtype, device=device, requires_grad=True)
-    deep = torch.ones(taps, 1, 3, dtype=dtype, device=device, requires_grad=True)
-    values = lattice.blur(lattice.splat(torch.ones_like(feature[:, :1]).expand(-1, 2)))
-    values = lattice.convolve(values, shared, stencil="axis", shared=True)
-    values = lattice.convolve(values, dense, stencil="axis")
-    values = lattice.convolve(values, deep, stencil="axis", groups=3)
-    lattice.slice(values, at).sum().backward()
+    # A GPU has kernels of their own for rows of whole blocks.
+    for channels in (4, 5):
+        like: dict[str, Any] = {"dtype": dtype, "device": device, "requires_grad": True}
+        shared = torch.ones(taps, **like)
+        dense = torch.ones(taps, channels, channels, **like)
+        deep = torch.ones(taps, 1, channels, **like)
+        x = torch.ones_like(feature[:, :1]).expand(-1, channels)
+        values = lattice.blur(lattice.splat(x))
+        values = lattice.convolve(values, shared, stencil="axis", shared=True)
+        values = lattice.convolve(values, dense, stencil="axis")
+        values = lattice.convolve(values, deep, stencil="axis", groups=channels)
+        lattice.slice(values, at).sum().backward(retain_graph=True)
 
 
 @torch.no_grad()
@@ -88,14 +95,14 @@ def _exercise_crf(dims: list[int], labels: list[int]) -> None:
     single = [(dim,) for dim in dims]
     for chosen in (*single, *combinations(dims, 2)):
         lattices = [Lattice.build(torch.zeros(2, dim, device="cpu")) for dim in chosen]
+        blurs = [Blur.on(each.neighbors(stencil="axis"), each.dim, each.taps) for each in lattices]
         corners = [
-            Corners(each.vertex, each.weight, each.weight, each.num_vertices) for each in lattices
-        ]
-        blurs = [
-            blur_filter(each.neighbors(stencil="axis"), each.dim, each.taps, each.num_vertices, 1.0)
-            for each in lattices
+            Corners(each.vertex, each.weight, each.num_vertices, "symmetric", blur)
+            for each, blur in zip(lattices, blurs, strict=True)
         ]
         for count in labels:
-            fused = FusedMeanField(torch.zeros(2, count, device="cpu"), corners)
-            fused.step(blurs)
-            fused.marginals()
+            unary = torch.zeros(2, count, device="cpu")
+            for difference in {False, count == 2}:
+                fused = FusedMeanField(unary, corners, difference)
+                fused.step([BlurFilter(blur, 1.0) for blur in blurs if blur is not None])
+                fused.marginals()

@@ -116,16 +116,18 @@ class PointModel(Pretrained):
         batch: Batches = None,
         lattice: Lattices = None,
         factor: float = 1.0,
+        warn: bool = True,
     ) -> LatticeAndOutput:
         """Check the arguments of a call and return the lattice over its points, and the incidence
         of its output points or ``None`` where these are the input points.
 
         Args:
             factor: Further factor on the features.
+            warn: Whether to warn about the scale.
         """
         total = self.scale * factor
         scale = None if total == 1 else partial(torch.mul, other=total)
-        found, at = resolve_lattice(feature, batch, lattice, layer=self, scale=scale)
+        found, at = resolve_lattice(feature, batch, lattice, layer=self, scale=scale, warn=warn)
         channels = self.in_channels
         rows = found.num_points
         check_matrix(self, "x", x, device=found.device, rows=rows, channels=channels)
@@ -245,6 +247,17 @@ def count_graphs(batch: Tensor | None) -> int:
     count: Any = batch.max().item() + 1
     torch._check(count >= 1)
     return count
+
+
+def output_batch(lattice: Lattice, at: Incidence | None) -> Tensor:
+    """Return the graph of each output point: of the points of a lattice, or of ``at``."""
+    batch = lattice.batch
+    if at is not None:
+        batch = None if lattice.others is None else lattice.others[1]
+    if batch is None:
+        points = lattice.num_points if at is None else at.num_points
+        batch = torch.zeros(points, dtype=torch.int64, device=lattice.device)
+    return batch
 
 
 def readout(values: Tensor, graph: Tensor | None, size: int) -> Tensor:

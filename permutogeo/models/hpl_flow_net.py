@@ -91,31 +91,34 @@ class HPLFlowNet(PointModel):
     def forward(
         self,
         x: tuple[Tensor, Tensor],
-        feature: tuple[Tensor, Tensor],
+        feature: tuple[Tensor, Tensor] | None,
         batch: tuple[Tensor, Tensor] | None = None,
+        lattice: tuple[Lattice, Incidence] | None = None,
     ) -> Tensor:
         """Predict the motion of each point of the first cloud.
 
         Args:
             x: Values at the points of both clouds.
-            feature: Features of the points of both clouds, divided by their bandwidths.
+            feature: Features of the points of both clouds, divided by their bandwidths; may be
+                ``None`` if ``lattice`` is given.
             batch: Graph of each point: the same pair of clouds has the same number.
+            lattice: The result of ``Lattice.build_bipartite`` for the scaled features of both
+                clouds, if it was built before.
         """
         first, second = prefix_errors(self, check_pair, "x", x)
-        if not isinstance(feature, tuple | list):
+        if lattice is None and not isinstance(feature, tuple | list):
             fail(self, "Expected 'feature' to be a pair, for both clouds")
-        lattice, at = self.resolve(first, feature, batch)
-        assert at is not None
+        both, at = self.resolve(first, feature, batch, lattice)
+        if at is None:
+            fail(self, "Expected 'lattice' as Lattice.build_bipartite returns it, for both clouds")
         channels = first.shape[1]
         rows = at.num_points
-        check_matrix(self, "x[1]", second, device=lattice.device, rows=rows, channels=channels)
+        check_matrix(self, "x[1]", second, device=both.device, rows=rows, channels=channels)
         lifted = self.lift(torch.cat([first, second]))
         lifted, other = lifted[: first.shape[0]], lifted[first.shape[0] :]
-        levels, maps = self._encode(
-            splat_mean(lattice, lifted), splat_mean(lattice, other, at), lattice
-        )
+        levels, maps = self._encode(splat_mean(both, lifted), splat_mean(both, other, at), both)
         values = self._decode(levels, maps)
-        return self.predict(torch.cat([lattice.slice(values), lifted], 1))
+        return self.predict(torch.cat([both.slice(values), lifted], 1))
 
     def _encode(self, own: Tensor, other: Tensor, lattice: Lattice) -> tuple[list, list]:
         """Return the comparison of the clouds and the lattice of each level, and the maps."""

@@ -20,6 +20,7 @@ from permutogeo.models.base import (
     Lattices,
     PointModel,
     count_graphs,
+    output_batch,
     readout,
     splat_mean,
 )
@@ -193,14 +194,8 @@ class LatticeUNet(PointModel):
         self, values: Tensor, coarse: Lattice, finest: Lattice, at: Incidence | None
     ) -> Tensor:
         """Return mean and maximum of the coarsest level over the graph of each output point."""
-        batch = finest.batch
-        if at is not None:
-            batch = None if finest.others is None else finest.others[1]
-        points = finest.num_points if at is None else at.num_points
         seen = readout(values, coarse.vertex_batch, count_graphs(finest.batch))
-        if batch is None:
-            batch = torch.zeros(points, dtype=torch.int64, device=values.device)
-        return seen[batch]
+        return seen[output_batch(finest, at)]
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"depth": self.depth, "task": self.task}

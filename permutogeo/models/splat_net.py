@@ -18,6 +18,7 @@ from permutogeo.models.base import (
     PointModel,
     count_graphs,
     gaussian_mean_at,
+    output_batch,
     readout,
 )
 from permutogeo.nn import BilateralConv
@@ -50,6 +51,8 @@ class SplatNet(PointModel):
         init: Initialization, see :class:`permutogeo.nn.BilateralConv`.
         dropout: Dropout probability before the prediction.
         task: ``"point"`` or ``"graph"``.
+        context: If ``True``, each point also sees the mean and maximum of the concatenated outputs
+            over its graph.
         scale: Factor on the features; :meth:`from_data` chooses it.
 
     Shapes:
@@ -79,6 +82,7 @@ class SplatNet(PointModel):
         init: str = "gaussian",
         dropout: float = 0.0,
         task: str = "point",
+        context: bool = False,
         scale: float = 1.0,
     ):
         super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers, scale)
@@ -87,7 +91,7 @@ class SplatNet(PointModel):
         if not scales or not all(0 < scale < float("inf") for scale in scales):
             fail(self, f"Expected 'scales' of positive numbers (got {scales!r})")
         self.scales = tuple(float(scale) for scale in scales)
-        self.dropout = dropout
+        self.dropout, self.context = dropout, context
         count, width = len(self.scales), hidden_channels
         self.lift = Linear(in_channels, width, bias=False)
         self.convs = torch.nn.ModuleList(
@@ -100,8 +104,8 @@ class SplatNet(PointModel):
         self.norms = torch.nn.ModuleList(
             BatchNorm(width, allow_single_element=True) for _ in range(num_layers + 1)
         )
-        read = (num_layers + 1) * width * (1 if task == "point" else 2)
-        self.predict = Linear(read, out_channels)
+        copies = 2 if task == "graph" else 3 if context else 1
+        self.predict = Linear(copies * (num_layers + 1) * width, out_channels)
         self.reset_parameters()
 
     def forward(
@@ -121,16 +125,19 @@ class SplatNet(PointModel):
             lattices: One lattice for each of ``scales``, if they were built before; for other
                 output points the first is the result of ``Lattice.build_bipartite``.
         """
-        if lattices is not None and len(lattices) != len(self.scales):
-            expected = f"{len(self.scales)} 'lattices', one for each scale"
-            fail(self, f"Expected {expected} (got {len(lattices)})")
+        if lattices is not None:
+            found = len(lattices) if isinstance(lattices, tuple | list) else type(lattices).__name__
+            if found != len(self.scales):
+                expected = f"{len(self.scales)} 'lattices', one for each scale"
+                fail(self, f"Expected {expected} (got {found})")
         given: Sequence = lattices or [None] * len(self.scales)
         first, at = self.resolve(x, feature, batch, given[0], self.scales[0])
         own = feature[0] if isinstance(feature, tuple | list) else feature
         graphs = batch[0] if isinstance(batch, tuple | list) else batch
         lattices = [first]
         for scale, lattice in zip(self.scales[1:], given[1:], strict=True):
-            lattices.append(self.resolve(x, own, graphs, lattice, scale)[0])
+            coarse = scale < self.scales[0]
+            lattices.append(self.resolve(x, own, graphs, lattice, scale, not coarse)[0])
         x = self.norms[0](self.lift(x)).relu()
         outs = [x]
         for i, lin in enumerate(self.lins):
@@ -139,12 +146,19 @@ class SplatNet(PointModel):
             x = self.norms[i + 1](lin(torch.cat([x, *sides], 1))).relu()
             outs.append(x)
         out = torch.cat(outs, 1)
+        if self.task == "graph" or self.context:
+            whole = readout(out, first.batch, count_graphs(first.batch))
         if self.task == "graph":
-            out = readout(out, first.batch, count_graphs(first.batch))
+            out = whole
         else:
             out = gaussian_mean_at(first, out, at)
+            if self.context:
+                out = torch.cat([out, whole[output_batch(first, at)]], 1)
         return self.predict(torch.nn.functional.dropout(out, self.dropout, self.training))
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"scales": self.scales}
-        return {**options, "task": self.task} if self.task != "point" else options
+        for name, default in {"task": "point", "context": False}.items():
+            if getattr(self, name) != default:
+                options[name] = getattr(self, name)
+        return options

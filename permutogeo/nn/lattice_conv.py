@@ -16,7 +16,9 @@ class LatticeConv(ConvolutionLayer):
     .. math::
         \mathbf{v}^{\prime}_i = \sum_{k} \mathbf{v}_{i + k} \, \mathbf{\Theta}_k + \mathbf{b}
 
-    where :math:`k` runs over a stencil of neighbors, and absent vertices count as zero.
+    where :math:`k` runs over a stencil of neighbors, and absent vertices count as zero. The
+    convolution of stride 2 is :class:`LatticePool` with ``aggr="learned"``, which also returns the
+    coarse lattice; its transpose is :class:`LatticeUnpool` with ``mode="learned"``.
 
     Args:
         in_channels: Size of each input sample, or ``-1`` to infer it in the first call.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from permutogeo.kernels import blur as kernels
@@ -19,8 +18,6 @@ _GRAIN = 16384
 _LANES = 8
 # Rows of up to this many channels have kernels of their own width.
 NARROW = 8
-# Numbers in the window of a sweep, which stays in the cache.
-_WINDOW = 16384
 
 
 def _block_lanes(channels: int) -> int:
@@ -60,8 +57,8 @@ class _Plan:
         self.weights = [gain * tap for tap in [taps[radius], *sides]]
         self.columns = stencils.axis_columns(dim, radius)
 
-    def tap(self, factor: float = 1.0) -> Any:
-        return self.kernels.Tap(*(factor * weight for weight in self.weights))
+    def tap(self) -> Any:
+        return self.kernels.Tap(*self.weights)
 
     def describe(self, rows: torch.Tensor) -> list[Any]:
         if self.lanes:
@@ -89,49 +86,6 @@ def _blur(values, neighbors, dim, taps, reverse):
         )
         current, other = other, current
     return current[:count]
-
-
-def blur_reach(neighbors: torch.Tensor, dim: int, taps: Sequence[float]) -> int:
-    """Return the largest distance between the numbers of two neighbors along an axis."""
-    index = np.arange(len(neighbors), dtype=np.int32)
-    reach = 0
-    for column in stencils.axis_columns(dim, len(taps) // 2).flatten().tolist():
-        neighbor = neighbors[:, column].numpy()
-        # One of two opposite neighbors has the larger number; absent ones are negative.
-        reach = max(reach, int((neighbor - index).max(initial=0)))
-    return reach
-
-
-def sweep_blur(
-    values: torch.Tensor,
-    buffer: torch.Tensor,
-    neighbors: torch.Tensor,
-    dim: int,
-    taps: Sequence[float],
-    reach: int,
-    factor: float,
-    lanes: int,
-) -> None:
-    """Blur in one pass over memory, on one thread of the CPU.
-
-    Args:
-        values: Values at vertices ``[M + 1, C]``; the last row is zero.
-        buffer: Another such tensor. It holds the result if the number of axes ``dim + 1`` is odd,
-            else ``values`` does; the other of the two is overwritten but for its last row.
-        reach: Result of :func:`blur_reach`, or ``M``.
-        factor: Factor on the result.
-        lanes: Lanes of the blocks that a row is divided into.
-    """
-    plan = _Plan((values, buffer), dim, taps, lanes)
-    columns = plan.columns.to(torch.int32).contiguous()
-    bridge.launch(
-        plan.kernels.sweep,
-        1,
-        *(*plan.blocks, max(1, _WINDOW // values.shape[1]), reach),
-        *(bridge.array(neighbors, 2), bridge.array(columns, 1), plan.tap(), plan.tap(factor)),
-        *(*plan.describe(values), *plan.describe(buffer)),
-        device=values.device,
-    )
 
 
 def _save(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:

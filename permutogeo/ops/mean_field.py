@@ -5,72 +5,32 @@ The filters and the compatibility transform at the vertices are the caller's.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from permutogeo.kernels import mean_field as kernels
-from permutogeo.kernels import mean_field_points as point_kernels
-from permutogeo.ops.blur import sweep_blur
+from permutogeo.kernels import mean_field_pair as pair_kernels
+from permutogeo.ops.mean_field_blur import Blur, BlurFilter, Sums, expand
+from permutogeo.ops.mean_field_points import Corners, JoinedPoints
 from permutogeo.runtime import bridge, memory, threads
 
-# Runs of points, each of which one thread splats; fixed, so that results do not depend on threads.
-_MOST_RUNS = 8
-_FEWEST_POINTS = 8192
+__all__ = ["Blur", "BlurFilter", "Corners", "FusedMeanField"]
+
 # Points in the workspace of a run, and numbers: it stays in the first cache.
 _MOST_POINTS = 256
 _WORKSPACE = 1024
-# Rows of labels that fill whole cache lines.
-_LINE = 16
+# Labels up to which values are copied to slots, next to those of the same points.
+_FEW_LABELS = 4
+_FEWEST_POINTS = 8192
 _CPU = torch.device("cpu")
 
-
-@dataclass(frozen=True, eq=False)
-class Corners:
-    """Corners of the points on one lattice.
-
-    Args:
-        vertex: Vertices of each point, ``[N, k]`` int32, none absent.
-        source: Weights of the splat, ``[N, k]``.
-        target: Weights of the slice, ``[N, k]``.
-        num_vertices: Vertices of the lattice.
-    """
-
-    vertex: Tensor
-    source: Tensor
-    target: Tensor
-    num_vertices: int
-
-
-@dataclass(frozen=True, eq=False)
-class VertexFilter:
-    """Filter on values at the vertices of one lattice.
-
-    Args:
-        apply: Called with the values and a buffer, both ``[M + 1, W]`` with the labels in the first
-            columns and zeros in the last row, which stay. The rest of the buffer is undefined.
-        moves: Whether the result of ``apply`` is in the buffer, not in place of the values.
-    """
-
-    apply: Callable[[Tensor, Tensor], None]
-    moves: bool
-
-
-def blur_filter(
-    neighbors: Tensor, dim: int, taps: Sequence[float], reach: int, factor: float
-) -> VertexFilter:
-    """Return the separable blur times a factor; see ``sweep_blur`` of ``ops/blur.py``."""
-
-    def apply(values: Tensor, buffer: Tensor) -> None:
-        lanes = _lanes(values.shape[1])
-        sweep_blur(values, buffer, neighbors, dim, taps, reach, factor, lanes)
-
-    return VertexFilter(apply, moves=dim % 2 == 0)
+# A filter of a step: a blur, or any function from values at vertices ``[M, L]`` to such values.
+VertexFilter = BlurFilter | Callable[[Tensor], Tensor]
 
 
 class FusedMeanField:
@@ -79,172 +39,208 @@ class FusedMeanField:
     Args:
         unary: Logits of each point, ``[N, L]`` float32.
         lattices: The corners of the points on each lattice.
+        difference: Whether two labels may be represented by their difference: all filters are
+            linear, the same for both labels, and blurs without ``mix``.
     """
 
-    def __init__(self, unary: Tensor, lattices: Sequence[Corners]):
-        self.count, self.labels = unary.shape
-        self._runs = _cut(self.count)
-        self._lanes = _lanes(self.labels)
-        self._width = -(-self.labels // self._lanes) * self._lanes
-        # Each lattice has a row of zeros behind its vertices, which absent neighbors read.
-        edge = list(accumulate((each.num_vertices + 1 for each in lattices), initial=0))
-        self._regions = [
-            (first, each.num_vertices) for first, each in zip(edge, lattices, strict=False)
-        ]
-        corners = sum(each.vertex.shape[1] for each in lattices)
-        self._kernels = bridge.load_kernels(kernels.make, corners, self._lanes, device=_CPU)
-        self._unary = self._pad(unary.detach().contiguous())
-        self._vertex, self._source, self._target = self._join(lattices, corners)
-        self._slot, self._slots, slots = self._assign_slots(edge[-1])
-        self._sums, self._values = self._zeros(slots), self._zeros(edge[-1])
-        self._buffer = self._zeros(edge[-1])
-        points = max(8, min(_MOST_POINTS, _WORKSPACE // self._width) // 8 * 8)
-        self._workspace = self._zeros(2, len(self._runs), points)
+    def __init__(self, unary: Tensor, lattices: Sequence[Corners], difference: bool = False):
+        count, labels = unary.shape
+        difference = difference and labels == 2
+        self._by_slot = labels <= _FEW_LABELS
+        self._points = JoinedPoints(lattices, count, self._by_slot)
+        self._rows: _Rows = (_PairRows if difference else _LabelRows)(unary, self._points)
+        self._width, lanes = self._rows.width, self._rows.lanes
+        self._labels = labels
+        self._sums = self._zeros(self._points.num_slots)
+        self._values = self._zeros(max(1, self._points.edge[-1]))
+        self._at_slots = self._zeros(self._points.num_slots) if self._by_slot else self._values
+        self._vertex_sums = [Sums(*slots, self._width, lanes) for slots in self._points.slots]
         self._has_messages = False
+
+    @property
+    def responses(self) -> list[Tensor | None]:
+        """Response to ones at the vertices of each lattice; ``None`` if not normalized."""
+        return self._points.response
 
     def step(self, filters: Sequence[VertexFilter]) -> None:
         """Splat the marginals of ``unary + sum of slices`` and filter them at the vertices."""
-        bridge.launch(
-            self._kernels.step,
-            len(self._runs),
-            *(*self._sizes(), int(self._has_messages)),
-            *(bridge.array(part, 1) for part in (self._vertex, self._target)),
-            *(bridge.array(part, 1) for part in (self._slot, self._source)),
-            *(self._blocks(self._unary), self._blocks(self._values)),
-            *self._described_workspace(0),
-            self._blocks(self._sums),
-            device=_CPU,
-            grain=1,
-        )
-        jobs = [
-            partial(self._filter, *region, each)
-            for region, each in zip(self._regions, filters, strict=True)
-        ]
+        self._rows.step(self._at_slots, self._sums, self._has_messages)
+        jobs = [partial(self._filter, m, each) for m, each in enumerate(filters)]
         threads.run_without_grad(jobs)  # one thread per lattice
+        if self._by_slot:
+            expand(self._points.owner, self._values, self._at_slots)
         self._has_messages = True
 
     def marginals(self, log: bool = True) -> Tensor:
         """Return the marginals of ``unary + sum of slices``, or their logarithms, ``[N, L]``."""
-        out = memory.empty(self.count, self.labels, dtype=torch.float32, device=_CPU)
-        part = min(self._lanes, kernels.PART)
-        whole = out.as_strided((self.count, self.labels // part, part), (self.labels, part, 1))
+        return self._rows.marginals(self._at_slots, self._has_messages, log)
+
+    def _filter(self, m: int, vertex_filter: VertexFilter) -> None:
+        """Filter the sums of one lattice."""
+        first, last = self._points.edge[m : m + 2]
+        values, sums = self._values[first:last], self._vertex_sums[m]
+        if isinstance(vertex_filter, BlurFilter):
+            sums.blur(self._sums, vertex_filter.blur, vertex_filter.factor, values)
+            change = vertex_filter.mix
+        else:
+            sums.gather(self._sums, values)
+            change = vertex_filter
+        if change is not None:
+            message = values[:, : self._labels]
+            message.copy_(change(message))
+
+    def _zeros(self, count: int) -> Tensor:
+        shape = count, self._width
+        return memory.full(*shape, value=0, dtype=torch.float32, device=_CPU)
+
+
+class _Rows(ABC):
+    """Rows of labels at points, and the kernels on them.
+
+    Args:
+        points: The points and their corners.
+        lanes: Lanes of the blocks of a row.
+        width: Numbers of a row, padded.
+    """
+
+    def __init__(self, points: JoinedPoints, lanes: int, width: int):
+        self.points, self.lanes, self.width = points, lanes, width
+        self.chunk = max(8, min(_MOST_POINTS, _WORKSPACE // width) // 8 * 8)
+        shape = 2, points.num_runs * self.chunk, width
+        self.workspace = memory.full(*shape, value=0, dtype=torch.float32, device=_CPU)
+
+    @abstractmethod
+    def step(self, values: Tensor, sums: Tensor, messages: bool) -> None:
+        """Splat the marginals of ``unary + sum of slices``."""
+
+    @abstractmethod
+    def marginals(self, values: Tensor, messages: bool, log: bool) -> Tensor:
+        """Return the marginals of ``unary + sum of slices``, or their logarithms, ``[N, L]``."""
+
+    def launch(self, kernel: Any, *arguments: Any) -> None:
+        bridge.launch(kernel, self.points.num_runs, *arguments, device=_CPU, grain=1)
+
+
+class _PairRows(_Rows):
+    """The difference of the logits of two labels."""
+
+    def __init__(self, unary: Tensor, points: JoinedPoints):
+        super().__init__(points, lanes=1, width=1)
+        self._kernels = bridge.load_kernels(pair_kernels.make, points.corners, device=_CPU)
+        self._unary = memory.empty(points.count, dtype=torch.float32, device=_CPU)
         bridge.launch(
-            self._kernels.marginals,
-            len(self._runs),
-            *(*self._sizes(), int(self._has_messages), int(log)),
-            *(bridge.array(part, 1) for part in (self._vertex, self._target)),
-            *(self._blocks(self._unary), self._blocks(self._values)),
-            *(*self._described_workspace(0), *self._described_workspace(1)[1:]),
-            *(bridge.array(whole, 2), bridge.array(out, 2)),
+            self._kernels.subtract,
+            points.count,
+            *(_vectors(unary.detach().contiguous(), 2), _vectors(self._unary, 1)),
             device=_CPU,
-            grain=1,
+            grain=_FEWEST_POINTS,
+        )
+
+    def step(self, values: Tensor, sums: Tensor, messages: bool) -> None:
+        points = self.points
+        self.launch(
+            self._kernels.step,
+            *(bridge.array(points.runs, 1), bridge.array(points.base, 1)),
+            *(self.chunk, int(messages)),
+            *(bridge.array(each, 1) for each in (points.slot, points.target, points.source)),
+            *(_vectors(each, 1) for each in (self._unary, values)),
+            *(*self._described(0), _vectors(sums, 1)),
+        )
+
+    def marginals(self, values: Tensor, messages: bool, log: bool) -> Tensor:
+        points = self.points
+        out = memory.empty(points.count, 2, dtype=torch.float32, device=_CPU)
+        self.launch(
+            self._kernels.marginals,
+            *(bridge.array(points.runs, 1), bridge.array(points.base, 1)),
+            *(self.chunk, int(messages), int(log)),
+            *(bridge.array(each, 1) for each in (points.slot, points.target)),
+            *(_vectors(each, 1) for each in (self._unary, values)),
+            *(*self._described(0), *self._described(1), _vectors(out, 2)),
         )
         return out
 
-    def _filter(self, first: int, count: int, vertex_filter: VertexFilter) -> None:
-        """Sum the slots of the vertices of one lattice and filter them."""
-        # The result must end in the values.
-        pair = self._values, self._buffer
-        into, other = reversed(pair) if vertex_filter.moves else pair
-        bridge.launch(
-            self._kernels.combine,
-            count,
-            *(first, *(bridge.array(part, 1) for part in self._slots)),
-            *(self._blocks(self._sums), self._blocks(into)),
-            device=_CPU,
+    def _described(self, part: int) -> list[Any]:
+        """Describe a workspace as numbers, and as vectors for exponentials."""
+        return [_vectors(self.workspace[part], lanes) for lanes in (1, kernels.FLAT)]
+
+
+class _LabelRows(_Rows):
+    """Logits of all labels, padded to blocks."""
+
+    def __init__(self, unary: Tensor, points: JoinedPoints):
+        self._labels = unary.shape[1]
+        lanes = _lanes(self._labels)
+        super().__init__(points, lanes, -(-self._labels // lanes) * lanes)
+        self._blocks = self.width // lanes
+        key = points.corners, lanes, self._blocks > 1
+        self._kernels = bridge.load_kernels(kernels.make, *key, device=_CPU)
+        self._unary = self._pad(unary.detach().contiguous())
+        by_slot = points.vertex is points.slot
+        self._begin = points.base if by_slot else torch.zeros_like(points.base)
+
+    def step(self, values: Tensor, sums: Tensor, messages: bool) -> None:
+        points = self.points
+        self.launch(
+            self._kernels.step,
+            *(bridge.array(each, 1) for each in (points.runs, self._begin, points.base)),
+            *self._sizes(values, messages),
+            *(bridge.array(points.vertex, 1), bridge.array(points.target, 1)),
+            *(bridge.array(points.slot, 1), bridge.array(points.source, 1)),
+            *(_vectors(each, self.lanes) for each in (self._unary, values)),
+            *(*self._described(0), _vectors(sums, self.lanes)),
         )
-        vertex_filter.apply(*(each[first : first + count + 1] for each in (into, other)))
+
+    def marginals(self, values: Tensor, messages: bool, log: bool) -> Tensor:
+        points = self.points
+        out = memory.empty(points.count, self._labels, dtype=torch.float32, device=_CPU)
+        part = min(self.lanes, kernels.PART)
+        shape = points.count, self._labels // part, part
+        whole = out.as_strided(shape, (self._labels, part, 1))
+        self.launch(
+            self._kernels.marginals,
+            *(bridge.array(points.runs, 1), bridge.array(self._begin, 1)),
+            *(*self._sizes(values, messages), int(log)),
+            *(bridge.array(points.vertex, 1), bridge.array(points.target, 1)),
+            *(_vectors(each, self.lanes) for each in (self._unary, values)),
+            *(*self._described(0), *self._described(1)[1:]),
+            *(bridge.array(whole, 2), bridge.array(out, 2)),
+        )
+        return out
 
     def _pad(self, unary: Tensor) -> Tensor:
         """Return the rows of the points, padded."""
-        out = memory.empty(self.count, self._width, dtype=torch.float32, device=_CPU)
+        count, labels = unary.shape
+        out = memory.empty(count, self.width, dtype=torch.float32, device=_CPU)
         # Each row with the beginning of the next; the last one has none.
-        blocks = (max(0, self.count - 1), self._width // self._lanes, self._lanes)
-        overlapping = unary.as_strided(blocks, (self.labels, self._lanes, 1))
+        shape = max(0, count - 1), self._blocks, self.lanes
+        overlapping = unary.as_strided(shape, (labels, self.lanes, 1))
+        rows = out.view(count, self._blocks, self.lanes)
+        arrays = (unary, overlapping, rows, out)
         bridge.launch(
             self._kernels.pad,
-            self.count,
-            *(bridge.array(unary, 2), bridge.array(overlapping, 2)),
-            *(self._blocks(out), bridge.array(out, 2)),
+            count,
+            *(bridge.array(each, 2) for each in arrays),
             device=_CPU,
             grain=_FEWEST_POINTS,
         )
         return out
 
-    def _join(self, lattices: Sequence[Corners], corners: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the vertices and the weights of the points on all lattices."""
-        shape = (self.count, corners)
-        vertex = memory.empty(*shape, dtype=torch.int32, device=_CPU)
-        target = memory.empty(*shape, dtype=torch.float32, device=_CPU)
-        same = all(each.source is each.target for each in lattices)
-        source = target if same else torch.empty_like(target)
-        launch = partial(bridge.launch, device=_CPU, grain=_FEWEST_POINTS)
-        first = 0
-        for (row, _), each in zip(self._regions, lattices, strict=True):
-            last = first + each.vertex.shape[1]
-            run = bridge.load_kernels(point_kernels.make_corners, last - first, device=_CPU)
-            out = bridge.array(vertex[:, first:last], 1)
-            given = each.vertex.contiguous()
-            launch(run.vertices, self.count, row, bridge.array(given, 1), out)
-            for weight, into in [(each.target, target), (each.source, source)][: 2 - same]:
-                out = bridge.array(into[:, first:last], 1)
-                given = weight.detach().contiguous()
-                launch(run.weights, self.count, bridge.array(given, 1), out)
-            first = last
-        return vertex, source, target
+    def _sizes(self, values: Tensor, messages: bool) -> tuple[int, int, int, int]:
+        """Describe the workspace and the rows."""
+        fetch = memory.exceeds_cache(values)
+        return self.chunk, self._blocks, int(messages), int(fetch)
 
-    def _assign_slots(self, rows: int) -> tuple[Tensor, tuple[Tensor, Tensor], int]:
-        """Return the slot in the sums of each corner, the slots of each vertex, where they begin
-        and which, and the number of slots.
-
-        Each run has its own slots, so that threads do not write to the same place.
-        """
-        runs = len(self._runs)
-        corners = self._vertex.shape[1]
-        tools = bridge.load_kernels(point_kernels.make_slots, corners, device=_CPU)
-        run, vertex = bridge.array(self._runs, 2), bridge.array(self._vertex, 1)
-        used = memory.full(runs, rows, value=0, dtype=torch.int32, device=_CPU)
-        marks = bridge.array(used, 2)
-        by_run = partial(bridge.launch, device=_CPU, grain=1)
-        by_vertex = partial(bridge.launch, device=_CPU, grain=_FEWEST_POINTS)
-        size = torch.empty(runs, dtype=torch.int32)
-        by_run(tools.touch, runs, run, vertex, marks, bridge.array(size, 1))
-        # Runs begin at whole cache lines.
-        edge = list(accumulate((-(-each // _LINE) * _LINE for each in size.tolist()), initial=0))
-        first = torch.tensor(edge[:-1], dtype=torch.int32)
-        slot = memory.empty(*self._vertex.shape, dtype=torch.int32, device=_CPU)
-        into = bridge.array(slot, 1)
-        by_run(tools.number, runs, run, vertex, bridge.array(first, 1), marks, into)
-        number = torch.empty(rows, dtype=torch.int32)
-        by_vertex(tools.count, rows, marks, bridge.array(number, 1))
-        begin = torch.zeros(rows + 1, dtype=torch.int32)
-        torch.cumsum(number, 0, dtype=torch.int32, out=begin[1:])
-        slots = torch.empty(int(begin[-1]), dtype=torch.int32)
-        out = bridge.array(begin, 1), bridge.array(slots, 1)
-        by_vertex(tools.collect, rows, marks, *out)
-        return slot, (begin, slots), edge[-1]
-
-    def _zeros(self, *count: int) -> Tensor:
-        """Allocate rows of padded labels."""
-        shape = (*count, self._width)
-        return memory.full(*shape, value=0, dtype=torch.float32, device=_CPU)
-
-    def _sizes(self) -> tuple[Any, int]:
-        """Describe the runs and the points of their workspace."""
-        return bridge.array(self._runs, 2), self._workspace.shape[2]
-
-    def _blocks(self, rows: Tensor, lanes: int = 0) -> Any:
-        """Describe rows as blocks of labels."""
-        lanes = lanes or self._lanes
-        return bridge.array(rows.view(len(rows), self._width // lanes, lanes), 2)
-
-    def _described_workspace(self, part: int) -> list[Any]:
+    def _described(self, part: int) -> list[Any]:
         """Describe a workspace as blocks of labels, as their parts, and as vectors for
         exponentials."""
-        runs = self._workspace[part]
-        rows = runs.view(-1, self._width)
-        flat = bridge.array(runs.view(len(runs), -1, kernels.FLAT), 2)
-        return [self._blocks(rows), self._blocks(rows, min(self._lanes, kernels.PART)), flat]
+        widths = self.lanes, min(self.lanes, kernels.PART), kernels.FLAT
+        return [_vectors(self.workspace[part], lanes) for lanes in widths]
+
+
+def _vectors(rows: Tensor, lanes: int) -> Any:
+    """Describe memory as vectors."""
+    return bridge.array(rows.view(-1, lanes), 1)
 
 
 def _lanes(labels: int) -> int:
@@ -254,10 +250,3 @@ def _lanes(labels: int) -> int:
     if labels <= kernels.WIDEST:
         return -(-labels // kernels.PART) * kernels.PART
     return kernels.FLAT
-
-
-def _cut(count: int) -> Tensor:
-    """Return the first and last point of each run, ``[R, 2]``."""
-    runs = max(1, min(_MOST_RUNS, count // _FEWEST_POINTS))
-    edge = torch.tensor([count * i // runs for i in range(runs + 1)], dtype=torch.int32)
-    return torch.stack([edge[:-1], edge[1:]], 1)

@@ -1,14 +1,16 @@
 """Allocation, fills and copies on the CPU, and the workspace limit of convolutions.
 
-On the CPU, large tensors use recycled huge pages, and fills and copies run on the threads of
-:mod:`permutogeo.runtime.threads`: torch's own OpenMP threads keep spinning for milliseconds after
-a parallel operation and slow down the kernels that follow.
+On the CPU, large tensors use huge pages, the largest of them recycled ones. Fills and copies run on
+the threads of :mod:`permutogeo.runtime.threads`: torch's own OpenMP threads keep spinning for
+milliseconds after a parallel operation and slow down the kernels that follow.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
+import sys
 from collections.abc import Callable
 from functools import cache, partial
 
@@ -18,8 +20,14 @@ from torch import Tensor
 
 from permutogeo.runtime import pages, threads
 
-# Tensors of at least this size get recycled huge pages.
-_LARGE_BYTES = 1 << 22
+# Tensors of at least this size ask for huge pages.
+_HUGE_PAGE_BYTES = 1 << 22
+_MADV_HUGEPAGE = 14
+_PAGE_BYTES = 4096
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+# Tensors of at least this size get recycled pages, which stay resident: smaller ones are not worth
+# the memory.
+_RECYCLED_BYTES = 1 << 25
 # Larger tensors do not stay in a core's cache.
 _CACHE_BYTES = 1 << 20
 # Fewer elements than this are filled or copied faster by one thread.
@@ -31,15 +39,25 @@ _workspace_bytes = 64 * 2**20
 
 
 def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """``torch.empty``, for large tensors in recycled huge pages.
+    """``torch.empty``, for large tensors in huge pages, for very large ones in recycled pages.
 
     Page faults cost as much as the computation that fills the pages.
     """
     size = math.prod(shape) * dtype.itemsize
-    if size < _LARGE_BYTES or device.type != "cpu":
+    if size < _HUGE_PAGE_BYTES or device.type != "cpu":
         return torch.empty(shape, dtype=dtype, device=device)
-    tensor = pages.empty(shape, dtype)
-    return torch.empty(shape, dtype=dtype, device=device) if tensor is None else tensor
+    tensor = pages.empty(shape, dtype) if size >= _RECYCLED_BYTES else None
+    if tensor is None:
+        tensor = torch.empty(shape, dtype=dtype, device=device)
+        _ask_for_huge_pages(tensor)
+    return tensor
+
+
+def _ask_for_huge_pages(tensor: Tensor) -> None:
+    if _LIBC is not None:
+        first = -(-tensor.data_ptr() // _PAGE_BYTES) * _PAGE_BYTES
+        length = (tensor.data_ptr() + tensor.nbytes - first) // _PAGE_BYTES * _PAGE_BYTES
+        _LIBC.madvise(ctypes.c_void_p(first), ctypes.c_size_t(length), _MADV_HUGEPAGE)
 
 
 def exceeds_cache(tensor: Tensor) -> bool:

@@ -24,7 +24,7 @@ import torch
 # Kept blocks are used for tensors of at least half their size.
 _LEAST_USED = 0.5
 _GRANULE = 1 << 21
-_DTYPES = {
+_DTYPES: dict[torch.dtype, np.dtype] = {
     torch.float32: np.dtype(np.float32),
     torch.float64: np.dtype(np.float64),
     torch.int32: np.dtype(np.int32),

@@ -76,3 +76,14 @@ def test_a_folder_needs_the_benchmark_and_both_halves(tmp_path):
     assert run("crf", "--set", str(tmp_path)).exit_code == 2
     result = run("denoising", "--set", str(tmp_path))
     assert result.exit_code == 1 and "Expected folders 'noisy' and one of clean" in result.stderr
+
+
+def test_clouds_from_a_folder_of_meshes(tmp_path):
+    mesh = trimesh.creation.icosphere(3)
+    to_mesh(from_mesh(mesh.vertices, mesh.faces), tmp_path / "ball.off")
+    result = run("clouds", "--set", str(tmp_path), "--quick")
+    assert result.exit_code == 0, result.output
+    assert "Shapes: ball" in result.output and "1 shapes, 1,000 points" in result.output
+    (tmp_path / "ball.off").unlink()
+    result = run("clouds", "--set", str(tmp_path))
+    assert result.exit_code == 1 and "Expected meshes in" in result.stderr

@@ -48,6 +48,7 @@ def test_commands_on_folders(photos, run, names, monkeypatch, command, partner, 
     monkeypatch.chdir(photos)
     result = run(command, "photos", *partner, "-o", "out", "--resume")
     assert result.exit_code == 1 and "1 of 3 images failed: photos/deep/bad.png" in result.output
+    assert result.output.rstrip().endswith("photos/deep/bad.png")  # nothing about the exit code
     assert names(photos / "out") == sorted([*outputs, "permutogeo-manifest.jsonl"])
     again = run(command, "photos", *partner, "-o", "out", "--resume")
     assert again.exit_code == 1 and "Skipped 2 of 3 images that are done" in again.output

@@ -13,7 +13,7 @@ import trimesh
 from torch_geometric.data import Data
 
 from permutogeo.data import from_mesh, to_mesh
-from permutogeo.data.geometry import face_geometry
+from permutogeo.data.geometry import face_geometry, mean_edge_length
 from permutogeo.datasets import OpenMeshes
 from permutogeo.denoising import MeshDenoiser
 from permutogeo.denoising.mesh_error import normal_angle, vertex_distance
@@ -102,6 +102,15 @@ def bumpy():
     return Data(pos=mesh.pos * (1 + height).unsqueeze(1), face=mesh.face)
 
 
+def rippled(length, height, both=False):
+    """A sphere with regular waves, in edge lengths, along one direction or two."""
+    mesh = as_data(trimesh.creation.icosphere(4))
+    edge = float(mean_edge_length(mesh.pos, mesh.face))
+    wave = torch.sin(2 * torch.pi / (length * edge) * mesh.pos)
+    wave = wave[:, 0] * (wave[:, 1] if both else 1.0)
+    return Data(pos=mesh.pos * (1 + height * edge * wave).unsqueeze(1), face=mesh.face)
+
+
 def shift(mesh, offset, scale=1.0):
     return Data(pos=mesh.pos * scale + torch.tensor([offset, 0.0, 0.0]), face=mesh.face)
 
@@ -157,6 +166,9 @@ SHAPES = {
     "grid": grid,
     "graded grid": lambda: grid(power=1.8),
     "half sphere": lambda: half(sphere(4)),
+    "ripples": lambda: rippled(3, 0.3),
+    "studs": lambda: rippled(4, 0.3, both=True),
+    "long studs": lambda: rippled(9, 0.8, both=True),
 }
 NOISES = (
     ("cube", "normal", 0.1),
@@ -182,7 +194,13 @@ NOISES = (
 )
 TWO_SCALES = (("two scales", "normal", 0.0), ("two scales", "normal", 0.2))
 CASES = [*((name, "clean", 0.0) for name in SHAPES), *NOISES, *TWO_SCALES]
-OPEN = ("spot_low_resolution", "fish_low_resolution", "koala_low_resolution", "wingnut")
+OPEN = (
+    "spot_low_resolution",
+    "fish_low_resolution",
+    "koala_low_resolution",
+    "wingnut",
+    "demosthenes_low_res",
+)
 
 
 def noisy_pos(mesh, level, kind):

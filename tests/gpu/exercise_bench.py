@@ -14,7 +14,8 @@ from types import SimpleNamespace
 from unittest import mock
 
 import torch
-from fake_cuda import DEVICE, FakeCuda, use_atomic_headers  # first
+from atomic_headers import use_atomic_headers
+from fake_cuda import DEVICE, FakeCuda  # first
 
 from permutogeo.benchmarks import gpu
 

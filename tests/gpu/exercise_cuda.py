@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fake_cuda import DEVICE, FakeCuda, Schedule, contents, on_device, use_atomic_headers  # first
+from atomic_headers import use_atomic_headers
+from fake_cuda import DEVICE, FakeCuda, Schedule, contents, on_device  # first
 
 from permutogeo import Lattice, ops
 from permutogeo.ops import stencils

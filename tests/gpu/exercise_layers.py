@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import torch
-from fake_cuda import FakeCuda, Schedule, contents, on_device, use_atomic_headers  # first
+from atomic_headers import use_atomic_headers
+from fake_cuda import FakeCuda, Schedule, contents, on_device  # first
 
 import permutogeo as pg
 

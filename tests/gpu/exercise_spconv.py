@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fake_cuda import FakeCuda, contents, on_device, use_atomic_headers  # first
+from atomic_headers import use_atomic_headers
+from fake_cuda import FakeCuda, contents, on_device  # first
 
 import permutogeo.compat.spconv.pytorch as spconv
 

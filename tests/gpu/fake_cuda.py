@@ -13,7 +13,8 @@ such a device is executed and recorded:
   device memory, results whose size depends on data, and copies in either direction, but for copies
   to the device that do not block.
 
-Gradients: :meth:`FakeCuda.backward`. CUDA graphs: ``fake_graph.py``.
+Gradients: :meth:`FakeCuda.backward`. CUDA graphs: ``fake_graph.py``. The headers:
+``atomic_headers.py``.
 
 The module must be imported before ``permutogeo.ops``, in a process of its own.
 """
@@ -24,16 +25,12 @@ import contextlib
 import importlib
 import itertools
 import math
-import os
 import pkgutil
 import random
-import re
-import shutil
 import threading
 import time
 from collections import Counter
 from inspect import getclosurevars
-from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
@@ -42,60 +39,11 @@ import warp as wp
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from warp._src import build as warp_build
 
 from permutogeo.runtime import bridge, threads
 
 DEVICE = torch.device("cuda", 1)
 _PROPERTIES = SimpleNamespace(total_memory=8 * 2**30)
-
-_COMPARE_AND_SWAP = re.compile(
-    r"    (T|float|double|int64) old = \*address;\n    if \(old == compare\) \{\n"
-    r"        \*address = val;\n    \}\n    return old;\n"
-)
-_ADD = re.compile(r"    (T|int64) old = buf\[0\];\n    buf\[0\] \+= value;\n    return old;\n")
-_WAIT = (
-    "    for (volatile unsigned n = (unsigned)(__builtin_readcyclecounter() >> 4) % {limit}; n;"
-    " n = n - 1) {{ }}\n"
-)
-_REAL = (
-    "    __atomic_compare_exchange(address, &compare, &val, false, 5, 5);\n    return compare;\n"
-)
-# The window between load and store is some 50 microseconds where the swap succeeds, longer than
-# threads take to start: two of them meet in it even on a machine with few cores.
-_BROKEN = (
-    r"    \1 old = *address;\n"
-    "    if (old == compare) {\n" + _WAIT.format(limit=65536) + "        *address = val;\n    }\n"
-    "    return old;\n"
-)
-_REAL_ADD = (
-    r"    \1 old = buf[0], sum;\n"
-    "    do { sum = old + value; }\n"
-    "    while (!__atomic_compare_exchange(buf, &old, &sum, false, 5, 5));\n    return old;\n"
-)
-
-
-def use_atomic_headers(folder: Path, broken: bool = False) -> None:
-    """Compile kernels against headers with real atomics; ``broken`` ones show that races are found.
-
-    A wait stands inside the broken compare-and-swap, between its load and its store, and before
-    the real one. Headers and kernels are kept in ``folder``.
-    """
-    os.environ["WARP_CACHE_PATH"] = str(folder / "cache")
-    native = folder / "native"
-    shutil.copytree(
-        Path(warp_build.warp_home) / "native",
-        native,
-        ignore=shutil.ignore_patterns("*.cu", "*.cpp", "libdevice"),
-    )
-    header = native / "builtin.h"
-    text, swaps = _COMPARE_AND_SWAP.subn(
-        _BROKEN if broken else _WAIT.format(limit=256) + _REAL, header.read_text()
-    )
-    text, adds = _ADD.subn(_REAL_ADD, text)
-    assert swaps == 4 and adds == 2, "Warp's headers changed: look for its CPU atomics"
-    header.write_text(text)
-    warp_build.warp_home = str(folder)
 
 
 class Schedule:

@@ -8,7 +8,7 @@ import sys
 import torch
 
 from permutogeo import Lattice, ops
-from permutogeo.ops.mean_field import Corners, FusedMeanField, blur_filter
+from permutogeo.ops.mean_field import Blur, BlurFilter, Corners, FusedMeanField
 
 
 def backward(*outputs):
@@ -58,14 +58,16 @@ def edge_operators(lattice):
 
 def mean_field(lattice):
     """A step of mean field between points and vertices."""
-    weight = lattice.weight.detach()
-    corners = Corners(lattice.vertex, weight, weight, lattice.num_vertices)
-    neighbors = lattice.neighbors(stencil="axis")
-    blur = blur_filter(neighbors, lattice.dim, lattice.taps, lattice.num_vertices, 1.0)
-    for labels in (2, 4, 21):
-        fused = FusedMeanField(torch.randn(lattice.num_points, labels), [corners] * 2)
-        fused.step([blur] * 2)
-        fused.step([blur] * 2)
+    weight, count = lattice.weight.detach(), lattice.num_vertices
+    blur = Blur.on(lattice.neighbors(stencil="axis"), lattice.dim, lattice.taps)
+    corners = [
+        Corners(lattice.vertex, weight, count, normalize, blur)
+        for normalize in ("symmetric", "after")
+    ]
+    for labels, difference in ((2, True), (2, False), (4, False), (21, False), (40, False)):
+        fused = FusedMeanField(torch.randn(lattice.num_points, labels), corners, difference)
+        fused.step([BlurFilter(blur, 1.0)] * 2)
+        fused.step([BlurFilter(blur, 1.0), torch.clone])
         fused.marginals()
 
 
@@ -84,7 +86,7 @@ def main():
     torch.manual_seed(0)
     build, insert = (sys.modules[f"permutogeo.ops.{name}"] for name in ("build", "insert"))
     insert._FEWEST_POINTS = 1000  # a run for each thread, also here
-    sys.modules["permutogeo.ops.mean_field"]._FEWEST_POINTS = 1000  # several runs
+    sys.modules["permutogeo.ops.mean_field_points"]._FEWEST_POINTS = 1000  # several runs
     for dim in (1, 2, 3):
         exercise(3 * torch.randn(90, dim), torch.randint(0, 3, (90,)))  # splat by vertex
         exercise(0.1 * torch.randn(3000, dim), None)  # into private copies

@@ -15,9 +15,12 @@ from permutogeo.kernels import (
     hash_locate,
     insert,
     mean_field,
+    mean_field_blur,
+    mean_field_pair,
     mean_field_points,
     neighbors,
     segment_max,
+    single_precision,
     slice,
     splat,
     table,
@@ -36,8 +39,10 @@ PER_POINT = {
     "slice": lambda dim, dtype, words: slice.make_gpu(dim + 1, dtype, WIDE[dtype]),
     "splat": lambda dim, dtype, words: splat.make_gpu(dim + 1, dtype, WIDE[dtype]),
     "dot": lambda dim, dtype, words: dot.make_gpu(dim + 1, dtype, WIDE[dtype]),
-    "mean field": lambda dim, dtype, words: mean_field.make(dim + 1, 16 >> words),
-    "mean field corners": lambda dim, dtype, words: mean_field_points.make_corners(dim + 1),
+    "mean field": lambda dim, dtype, words: mean_field.make(dim + 1, 16 >> words, words > 1),
+    "single precision": lambda dim, dtype, words: single_precision.make(dim),
+    "mean field of two labels": lambda dim, dtype, words: mean_field_pair.make(dim + 1),
+    "mean field corners": lambda dim, dtype, words: mean_field_points.make_corners(dim + 1, dtype),
     "mean field slots": lambda dim, dtype, words: mean_field_points.make_slots(dim + 1),
 }
 PER_DTYPE = {
@@ -137,3 +142,13 @@ def test_rows_are_read_and_written_128_bits_at_a_time(tmp_path, name):
 @pytest.mark.parametrize("name", PER_WORDS)
 def test_kernels_of_codes(tmp_path, name, words):
     assert_compiles(PER_WORDS[name](words), tmp_path)
+
+
+@pytest.mark.parametrize(("lanes", "many"), [(1, False), (24, False), (16, True)])
+def test_blur_of_mean_field(tmp_path, lanes, many):
+    assert_compiles(mean_field_blur.make(lanes, many, 1), tmp_path)
+
+
+def test_lists_of_mean_field(tmp_path):
+    assert_compiles(mean_field_points.make_lists(), tmp_path)
+    assert_compiles(mean_field_blur.make_reach(2), tmp_path)

@@ -27,19 +27,33 @@ def test_occupied_neighbors():
 )
 def test_extreme_scales_warn(make):
     feature = torch.rand(200, 3)
-    with pytest.warns(ScaleWarning, match=r"no two points share a vertex \(0.25 points per vertex"):
+    with pytest.warns(ScaleWarning, match=r"hardly any points share a vertex \(0.25 points per v"):
         make()(x, feature * 1e4)
-    with pytest.warns(ScaleWarning, match=r"all points of a graph share one simplex \(50 points"):
+    with pytest.warns(ScaleWarning, match=r"all points of a graph share a vertex \(50 points"):
         make()(x, feature * 1e-3 + 0.2)
+    with pytest.warns(ScaleWarning, match="all points of a graph share a vertex"):
+        make()(x, (feature - 0.5) * 1e-3)  # in all simplices around the origin
+    repeated = torch.cat([feature[:2], feature[:198]])
+    with pytest.warns(ScaleWarning, match="hardly any points share a vertex"):
+        make()(x, repeated * 1e4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         make()(x, feature * 5)
 
 
+def test_a_layer_warns_once():
+    conv = BilateralConv(2, 4, 3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for count in (100, 150, 200):
+            conv(x[:count], torch.rand(count, 3) * 1e-3)
+    assert len(caught) == 1
+
+
 def test_graphs_are_judged_by_themselves():
     batch = torch.arange(2).repeat_interleave(100)
     feature = torch.rand(200, 3) * 1e-3 + 0.2
-    with pytest.warns(ScaleWarning, match="share one simplex"):
+    with pytest.warns(ScaleWarning, match="graph share a vertex"):
         BilateralConv(2, 4, 3)(x, feature, batch)
 
 

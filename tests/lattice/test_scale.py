@@ -50,6 +50,8 @@ def test_errors():
         suggest_scale(torch.ones(100, 3))
     with pytest.raises(ValueError, match="Expected more points for 3 points per vertex"):
         suggest_scale(torch.rand(8, 3))
+    with pytest.raises(ValueError, match="larger bandwidths of the fixed features"):
+        suggest_scale(torch.rand(100, 3), fixed=torch.rand(100, 3) * 1e3)
     with pytest.raises(ValueError, match="a dataset that is not empty"):
         suggest_scale([])
     with pytest.raises(TypeError, match=r"features \[N, d\], data with 'feature' or 'pos'"):

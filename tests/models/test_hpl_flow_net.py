@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from permutogeo import Lattice
 from permutogeo.models import HPLFlowNet
 
 
@@ -16,6 +17,15 @@ def test_str_and_shape():
     assert str(model) == "HPLFlowNet(3, 8, 3, dim=3, num_layers=1, depth=1)"
     first, second = pair([0.5, 0, 0])
     assert model((first, second[:90]), (first, second[:90])).shape == (150, 3)
+
+
+def test_given_lattice():
+    model = HPLFlowNet(3, 8, 3, dim=3, depth=1).eval()
+    both = pair([0.5, 0, 0])
+    given = Lattice.build_bipartite(*both)
+    assert torch.equal(model(both, None, None, given), model(both, both))
+    with pytest.raises(ValueError, match=r"Expected 'lattice' as Lattice\.build_bipartite returns"):
+        model(both, None, None, given[0])
 
 
 def test_graphs_stay_apart():

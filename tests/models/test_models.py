@@ -43,6 +43,10 @@ CASES = [
         "block='attention', splat='pointnet')",
     ),
     (
+        lambda c=4: SplatNet(c, 8, 5, dim=3, num_layers=1, scales=(1, 0.5), context=True),
+        "SplatNet(4, 8, 5, dim=3, num_layers=1, scales=(1.0, 0.5), context=True)",
+    ),
+    (
         lambda c=4: LatticeUNet(c, 8, 5, dim=3, depth=1, task="graph"),
         "LatticeUNet(4, 8, 5, dim=3, num_layers=1, depth=1, task='graph')",
     ),
@@ -51,7 +55,10 @@ CASES = [
         "SplatNet(4, 8, 5, dim=3, num_layers=1, scales=(1.0, 0.5), task='graph')",
     ),
 ]
-NAMES = [shown.split("(")[0] + "-graph" * ("graph" in shown) for _, shown in CASES]
+NAMES = [
+    shown.split("(")[0] + "-graph" * ("graph" in shown) + "-context" * ("context" in shown)
+    for _, shown in CASES
+]
 MAKES = [make for make, _ in CASES]
 POINT = sum("graph" not in name for name in NAMES)
 each_model = pytest.mark.parametrize("make", MAKES, ids=NAMES)
@@ -222,6 +229,8 @@ def test_given_lattice(make):
         given = [given, Lattice.build(feature / 2)]
         with pytest.raises(ValueError, match=r"Expected 2 'lattices', one for each scale"):
             model(x, feature, None, given[:1])
+        with pytest.raises(ValueError, match=r"one for each scale \(got Lattice\)"):
+            model(x, feature, None, given[0])
     assert torch.equal(model(x, None, None, given), expected)
     assert torch.equal(model(x, feature, None, given), expected)
 

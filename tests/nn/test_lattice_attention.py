@@ -97,17 +97,33 @@ def test_graphs_do_not_attend_to_each_other():
         torch.testing.assert_close(together[part], out, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("shift", [-3e4, 0.0, 3e4])
+def test_large_scores_neither_overflow_nor_vanish(lattice, shift):
+    """Absent neighbors have no share, however small the scores of the others are."""
+    layer = make_layer()
+    with torch.no_grad():
+        layer.tap_bias.mul_(100).add_(shift)
+    values = torch.randn(lattice.num_vertices, 4, dtype=DOUBLE)
+    assert (lattice.neighbors() < 0).any()
+    expected = dense(layer, values, lattice.neighbors(), values)
+    torch.testing.assert_close(layer(values, lattice), expected, rtol=1e-9, atol=1e-9)
+    single = layer.float()(values.float(), lattice)
+    torch.testing.assert_close(single, expected.float(), rtol=2e-2, atol=2e-2)
+
+
 def test_empty():
     lattice = Lattice.build(torch.zeros(0, 2, dtype=DOUBLE))
     assert make_layer()(torch.zeros(0, 4, dtype=DOUBLE), lattice).shape == (0, 6)
 
 
-def test_dropout_is_off_in_evaluation(lattice):
+def test_dropout_keeps_the_mean_and_is_off_in_evaluation(lattice):
     layer = make_layer(dropout=0.5)
     values = torch.randn(lattice.num_vertices, 4, dtype=DOUBLE)
     assert not torch.equal(layer(values, lattice), layer(values, lattice))
+    mean = torch.stack([layer(values, lattice) for _ in range(2000)]).mean(0)
     layer.eval()
     assert torch.equal(layer(values, lattice), layer(values, lattice))
+    torch.testing.assert_close(mean, layer(values, lattice), rtol=0.1, atol=0.1)
 
 
 def test_errors(lattice):

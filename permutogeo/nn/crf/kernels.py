@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 import torch
@@ -16,16 +16,35 @@ from torch.nn import Module, Parameter
 from permutogeo.checks import check_integer, fail, prefix_errors
 from permutogeo.lattice import Incidence, Lattice
 from permutogeo.lattice.diagonal import blur_diagonal, convolve_diagonal
-from permutogeo.lattice.normalization import normalizers
+from permutogeo.lattice.normalization import (
+    Factors,
+    normalizers,
+    response_key,
+    response_to_ones,
+)
 from permutogeo.lattice.points import resolve_lattice
 from permutogeo.nn.bandwidth import Bandwidth
 from permutogeo.nn.crf.compatibility import expand_scalar
 from permutogeo.ops import stencils
-from permutogeo.ops.blur import blur_reach
-from permutogeo.ops.mean_field import VertexFilter, blur_filter
+from permutogeo.ops.mean_field import Blur, Corners
 from permutogeo.runtime import memory
 
 _multiply = partial(memory.apply, torch.mul)
+
+
+@dataclass(frozen=True, eq=False)
+class FusedKernel:
+    """A pairwise kernel for fused mean field.
+
+    Args:
+        corners: The corners of the points, and the kernel on the lattice.
+        factor: The factor on the kernel, if it is a blur.
+        keep: Called with the response to ones, to keep it for other calls.
+    """
+
+    corners: Corners
+    factor: float
+    keep: Callable[[Tensor], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,18 +52,27 @@ class PairwiseOperator:
     r"""A pairwise kernel over given points, :math:`q \mapsto w K q`.
 
     Args:
-        source: The incidence of the points, its weights times the normalization before the kernel.
-        target: The incidence of the points, its weights times the normalization after the kernel.
+        points: The incidence of the points.
+        normalized: Returns the incidence with weights times the normalization before the kernel,
+            and after it.
         filter: The kernel on values at vertices.
+        fused: Returns the kernel for fused mean field.
         self_term: The diagonal of the kernel, ``[N, 1]``, to subtract.
-        blur: Returns the kernel times a number as a blur, if it is one.
     """
 
-    source: Incidence
-    target: Incidence
+    points: Incidence
+    normalized: Callable[[], tuple[Incidence, Incidence]]
     filter: Callable[[Tensor], Tensor]
+    fused: Callable[[], FusedKernel]
     self_term: Tensor | None = None
-    blur: Callable[[float], VertexFilter] | None = None
+
+    @cached_property
+    def _ends(self) -> tuple[Incidence, Incidence]:
+        return self.normalized()
+
+    def prepare(self) -> None:
+        """Compute the normalization, which otherwise the first call does."""
+        self._ends  # noqa: B018
 
     def __call__(
         self, q: Tensor, mix: Callable[[Tensor], Tensor] = lambda message: message
@@ -55,7 +83,8 @@ class PairwiseOperator:
             mix: The label compatibility, ``[n, L] -> [n, L]``. It commutes with the kernel and is
                 applied at the vertices, which are fewer than the points.
         """
-        out = self.target.slice(mix(self.filter(self.source.splat(q))))
+        source, target = self._ends
+        out = target.slice(mix(self.filter(source.splat(q))))
         return out if self.self_term is None else out - self.self_term * mix(q)
 
 
@@ -118,7 +147,9 @@ class CRFKernel(Module, ABC):
         def gaussian(values: Tensor) -> Tensor:
             return self._gaussian(lattice, values)
 
-        factors = normalizers(normalize, lattice, None, dtype, self._cache_key, gaussian)
+        @cache
+        def factors() -> Factors:
+            return normalizers(normalize, lattice, None, dtype, self._cache_key, gaussian)
 
         def scaled(factor: Tensor | None) -> Incidence:
             if factor is None:
@@ -129,19 +160,41 @@ class CRFKernel(Module, ABC):
             )
             return lattice.incidence.with_weight(weight)
 
+        def normalized() -> tuple[Incidence, Incidence]:
+            before, after = factors()
+            return scaled(before), scaled(after)
+
         self_term = None
         if exclude_self:
             self_term = self._scale(self._diagonal(lattice).to(dtype)).unsqueeze(1)
-            for factor in factors:
+            for factor in factors():
                 self_term = self_term if factor is None else self_term * factor
-        before, after = (scaled(factor) for factor in factors)
-        return PairwiseOperator(
-            before,
-            after,
+        operator = PairwiseOperator(
+            lattice.incidence,
+            normalized,
             lambda values: self._scale(self._filter(lattice, values)),
+            lambda: self._fuse(normalize, lattice, gaussian),
             self_term,
-            self._blur(lattice),
         )
+        if torch.is_grad_enabled():  # the normalization belongs to this graph of autograd
+            operator.prepare()
+        return operator
+
+    def _fuse(
+        self, normalize: str | None, lattice: Lattice, gaussian: Callable[[Tensor], Tensor]
+    ) -> FusedKernel:
+        """Return the kernel for fused mean field on the CPU."""
+        key = response_key(self._cache_key, torch.float32)
+        blur, response = self._blur(lattice), lattice.known(key)
+        if normalize is not None and response is None and blur is None:
+            response = response_to_ones(lattice, torch.float32, self._cache_key, gaussian)
+
+        def keep(response: Tensor) -> None:
+            lattice.cached_constant(key, lambda: response.unsqueeze(1))
+
+        points = lattice.vertex, lattice.weight, lattice.num_vertices
+        factor = self.initial_weight if self.weight is None else float(self.weight)
+        return FusedKernel(Corners(*points, normalize, blur, response), factor, keep)
 
     def _scale(self, values: Tensor) -> Tensor:
         if self.weight is not None:
@@ -150,8 +203,8 @@ class CRFKernel(Module, ABC):
             return values
         return _multiply(values, values.new_full((), self.initial_weight))
 
-    def _blur(self, lattice: Lattice) -> Callable[[float], VertexFilter] | None:
-        """Return a function that makes the scaled kernel times a number, if it is a blur."""
+    def _blur(self, lattice: Lattice) -> Blur | None:
+        """Return the kernel without its factor as a blur on the CPU, if it is one."""
         return None
 
     def extra_repr(self) -> str:
@@ -222,15 +275,12 @@ class GaussianKernel(CRFKernel):
 
     _gaussian = _filter
 
-    def _blur(self, lattice: Lattice) -> Callable[[float], VertexFilter]:
-        def make(factor: float) -> VertexFilter:
-            weight = self.initial_weight if self.weight is None else float(self.weight)
+    def _blur(self, lattice: Lattice) -> Blur | None:
+        def make() -> Blur | None:
             neighbors = lattice.neighbors(len(lattice.taps) // 2, stencil="axis")
-            blur = neighbors, lattice.dim, lattice.taps
-            reach = lattice.cached("blur reach", lambda: blur_reach(*blur))
-            return blur_filter(*blur, reach, factor * weight)
+            return Blur.on(neighbors, lattice.dim, lattice.taps)
 
-        return make
+        return lattice.cached("mean field blur", make)
 
     def _diagonal(self, lattice: Lattice) -> Tensor:
         return lattice.cached_constant("blur diagonal", lambda: blur_diagonal(lattice))

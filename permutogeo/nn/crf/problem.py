@@ -41,7 +41,7 @@ class CRFProblem:
     def incidence(self) -> Incidence:
         """The incidence of the points on the first lattice; without kernels, that of no points."""
         for operator, _ in self.pairwise[0]:
-            return operator.source
+            return operator.points
         nothing = self.unary.new_empty(0, 1)
         return Incidence(nothing.to(torch.int32), nothing, 0, complete=True)
 

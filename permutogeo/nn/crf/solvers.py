@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from permutogeo.checks import check_choice, fail
+from permutogeo.nn.crf.kernels import FusedKernel
 from permutogeo.nn.crf.problem import CRFProblem, Pairwise
-from permutogeo.ops.mean_field import Corners, FusedMeanField, VertexFilter
+from permutogeo.ops.mean_field import BlurFilter, FusedMeanField, VertexFilter
 
 # Implicit gradient: relative residual, restart length and restarts of GMRES.
 _RESIDUAL = 1e-6
@@ -158,9 +159,9 @@ def is_fusable(problem: CRFProblem) -> bool:
     return all(
         operator.self_term is None
         # The kernels of several lattices run on several threads, which cannot exchange in order.
-        and not operator.source.sharded
+        and not operator.points.sharded
         # All steps share the lattices of the first.
-        and operator.source.vertex is first.source.vertex
+        and operator.points.vertex is first.points.vertex
         for step in problem.pairwise
         for (operator, _), (first, _) in zip(step, problem.pairwise[0], strict=True)
     )
@@ -175,40 +176,31 @@ def solve_fused(problem: CRFProblem, num_steps: int, log: bool = True) -> Tensor
     Returns:
         The marginals or their logarithms, ``[N, L]``.
     """
-    lattices = [
-        Corners(
-            each.source.vertex, each.source.weight, each.target.weight, each.source.num_vertices
-        )
-        for each, _ in problem.terms(0)
+    steps = [[operator.fused() for operator, _ in terms] for terms in problem.pairwise]
+    filters = [
+        [_vertex_filter(term, kernel) for term, kernel in zip(terms, kernels, strict=True)]
+        for terms, kernels in zip(problem.pairwise, steps, strict=True)
     ]
-    fused = FusedMeanField(problem.unary, lattices)
+    difference = all(
+        isinstance(each, BlurFilter) and each.mix is None for step in filters for each in step
+    )
+    fused = FusedMeanField(problem.unary, [each.corners for each in steps[0]], difference)
+    for response, kernel in zip(fused.responses, steps[0], strict=True):
+        if response is not None:
+            kernel.keep(response)
     for step in range(num_steps):
-        fused.step([_vertex_filter(term) for term in problem.terms(step)])
+        fused.step(filters[step % len(filters)])
     return fused.marginals(log)
 
 
-def _vertex_filter(term: Pairwise) -> VertexFilter:
+def _vertex_filter(term: Pairwise, kernel: FusedKernel) -> VertexFilter:
     """Return the kernel and the compatibility on values at vertices."""
     operator, compatibility = term
-    labels = compatibility.num_classes
-    if operator.blur is None:
-
-        def convolve(values: Tensor, buffer: Tensor) -> None:
-            message = operator.filter(values[:-1, :labels])
-            buffer[:-1, :labels] = compatibility.attraction(message)
-
-        return VertexFilter(convolve, moves=True)
+    if kernel.corners.blur is None:
+        return lambda values: compatibility.attraction(operator.filter(values))
     scale = compatibility.scale()
-    blur = operator.blur(1.0 if scale is None else scale)
-    if scale is not None:
-        return blur
-
-    def mix(values: Tensor, buffer: Tensor) -> None:
-        blur.apply(values, buffer)
-        message = (buffer if blur.moves else values)[:-1, :labels]
-        message.copy_(compatibility.attraction(message))
-
-    return VertexFilter(mix, blur.moves)
+    mix = compatibility.attraction if scale is None else None
+    return BlurFilter(kernel.corners.blur, kernel.factor * (1.0 if scale is None else scale), mix)
 
 
 def attach_implicit_gradient(step: Callable[[Tensor], Tensor], fixed: Tensor) -> Tensor:
