@@ -20,7 +20,9 @@ from permutogeo.nn import BilateralConv, LatticeConv, LatticeNorm, LatticePool
 
 Step = Callable[[], object]
 _NEIGHBORS = 16
+# Matrix products of MKL and of oneDNN, and the gather of convolutions over present neighbors.
 _PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addmm_"}
+_PRODUCTS |= {"mkldnn::_linear_pointwise", "aten::index_select"}
 
 
 def steps(quick: bool = False) -> None:
@@ -38,7 +40,8 @@ def calls_of(step: Step) -> int:
 
 
 def kernel_share(step: Step) -> float:
-    """Return the share of a step's time on one thread in our kernels and in matrix products."""
+    """Return the share of a step's time on one thread in our kernels, in gathers and
+    in matrix products."""
     stats = _profiled(step)
     kernels = sum(
         own
