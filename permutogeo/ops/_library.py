@@ -134,8 +134,9 @@ def is_plain(*args: Any) -> bool:
         kind = type(arg)
         if kind not in _PLAIN:
             return False
-        # torch.func.vjp saves wrapped tensors, which are used when no transform is active.
-        if kind is torch.Tensor and arg.dtype.is_floating_point and _is_wrapped(arg):
+        # torch.func.vjp saves wrapped tensors, of integers too, which are used when no transform is
+        # active.
+        if kind is torch.Tensor and _is_wrapped(arg):
             return False
     return True
 
