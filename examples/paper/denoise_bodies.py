@@ -16,6 +16,7 @@ equations of all training bodies; validation chooses among three bandwidths. Exp
 """
 
 import time
+import warnings
 
 import torch
 import trimesh
@@ -25,7 +26,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch_geometric.data import Data
 from torch_geometric.transforms import Compose
 
-from permutogeo import Lattice
+from permutogeo import Lattice, ScaleWarning
 from permutogeo.datasets import Bodies
 from permutogeo.denoising import denoise, normal_angle, vertex_rmse
 from permutogeo.nn import BilateralConv
@@ -232,6 +233,8 @@ def options():
 
 def main():
     args = options()
+    # The bandwidths that are compared include some that are too small.
+    warnings.filterwarnings("ignore", category=ScaleWarning)
     start = time.perf_counter()
     try:
         parts = {part: load(part, args) for part in (("test",) if args.today else PARTS)}

@@ -12,6 +12,8 @@ import torch
 from torch.autograd import forward_ad
 
 _library = torch.library.Library("permutogeo", "DEF")
+# Functions that hide an implementation from torch.compile, one for each operator.
+_hide: list[Callable[[], None]] = []
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter, type(None), int, float, bool, str, list, tuple}
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
@@ -55,6 +57,7 @@ def define(
     qualified = f"permutogeo::{name}"
     _library.define(schema)
     registered, hide, hidden = _hide_from_dynamo(impl)
+    _hide.append(hide)
     _library.impl(name, registered, "CompositeExplicitAutograd")
     torch.library.register_fake(qualified, fake, lib=_library)
     if backward is not None:
@@ -67,7 +70,7 @@ def define(
         assert save is not None
         transformed = _transformable(name, op, save, backward, jvp or _multilinear(name, linear))
         eager = _eager(name, impl, save, backward)
-    call = _entry(name, op, impl, eager, transformed, hide, hidden)
+    call = _entry(name, op, impl, eager, transformed, hidden)
     setattr(ops, name, call)
     return call
 
@@ -147,7 +150,6 @@ def _entry(
     impl: Any,
     eager: Any,
     transformed: Any,
-    hide: Callable[[], None],
     hidden: list,
 ) -> Callable[..., Any]:
     """Return the function that calls an operator.
@@ -158,7 +160,8 @@ def _entry(
     def call(*args: Any) -> Any:
         if is_plain(*args):
             if not hidden and "torch._dynamo" in sys.modules:
-                hide()
+                for each in _hide:  # a compiled function may call other operators first
+                    each()
             if eager is not None and torch.is_grad_enabled() and _any_requires_grad(*args):
                 return eager(*args)
             return impl(*args)

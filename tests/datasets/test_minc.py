@@ -93,7 +93,8 @@ def test_material_segmentation_end_to_end(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "out" / "results.json").read_text())["rows"]
-    assert set(rows) == {"network", "gauss 1", "learned 1", "gauss 2", "learned 2", "loose 2"}
+    crfs = {"gauss 1", "learned 1", "gauss 2", "learned 2", "loose 2"}
+    assert set(rows) == {"network", "guided filter", *crfs}
     assert rows["network"]["accuracy"] < 0.9
     assert all(rows[name]["accuracy"] > 0.95 for name in rows if name != "network")
     assert torch.tensor([row["class_accuracy"] for row in rows.values()]).isfinite().all()

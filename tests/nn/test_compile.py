@@ -97,7 +97,7 @@ def voxels(count):
 
 # Operators whose output sizes depend on data, where Dynamo breaks the graph unless fullgraph=True;
 # models with a prediction for each graph read the number of graphs by item().
-NAMED = {"build", "plan", "splat_plan", "hash_codes", "nonzero", "item"}
+NAMED = {"build", "coarsen", "plan", "splat_plan", "hash_codes", "nonzero", "item"}
 SOLVER = {"_unique2", "bincount", "repeat_interleave"}
 VOXELS = {"sort_edges", "strided_pairs", "_local_scalar_dense", "is_inference"}
 

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(not pages.AVAILABLE, reason="only on Linux")
 def _start_empty(monkeypatch):
     gc.collect()
     pages.release()
+    monkeypatch.setattr(memory, "_RECYCLED_BYTES", 4 * MB)
     monkeypatch.setattr(pages, "_most_used", sum(pages._used.values()))
     yield
     pages.release()

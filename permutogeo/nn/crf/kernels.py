@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,10 +65,13 @@ class PairwiseOperator:
     filter: Callable[[Tensor], Tensor]
     fused: Callable[[], FusedKernel]
     self_term: Tensor | None = None
+    _known: list[tuple[Incidence, Incidence]] = field(default_factory=list, init=False)
 
-    @cached_property
+    @property
     def _ends(self) -> tuple[Incidence, Incidence]:
-        return self.normalized()
+        if not self._known:  # torch.compile does not trace cached_property
+            self._known.append(self.normalized())
+        return self._known[0]
 
     def prepare(self) -> None:
         """Compute the normalization, which otherwise the first call does."""
@@ -129,7 +132,10 @@ class CRFKernel(Module, ABC):
                 "Expected no lattice with learn_sigma=True, since sigma moves the points "
                 f"(got {lattice})",
             )
-        return resolve_lattice(feature, batch, lattice, layer=self, scale=self.bandwidth)[0]
+        # A kernel may relate all points alike, or only equal ones: the CRF has its unaries too.
+        return resolve_lattice(
+            feature, batch, lattice, layer=self, scale=self.bandwidth, warn=False
+        )[0]
 
     def operator(
         self,
@@ -147,9 +153,13 @@ class CRFKernel(Module, ABC):
         def gaussian(values: Tensor) -> Tensor:
             return self._gaussian(lattice, values)
 
-        @cache
+        known: list[Factors] = []  # torch.compile does not trace functools.cache
+
         def factors() -> Factors:
-            return normalizers(normalize, lattice, None, dtype, self._cache_key, gaussian)
+            if not known:
+                key = self._cache_key
+                known.append(normalizers(normalize, lattice, None, dtype, key, gaussian))
+            return known[0]
 
         def scaled(factor: Tensor | None) -> Incidence:
             if factor is None:
