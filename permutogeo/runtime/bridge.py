@@ -170,7 +170,7 @@ def rows(tensor: torch.Tensor) -> list[ctypes.Structure]:
 
 
 class Rows:
-    """How kernels take rows of some tensors on their device (see ``kernels/rows.py``).
+    """Layout of tensor rows as kernel arguments on their device (see ``kernels/rows.py``).
 
     Args:
         tensors: Contiguous rows ``[n, C]`` of one type and width, all that a launch takes.

@@ -46,7 +46,7 @@ def test_is_mean_field_of_both_labels(used, normalize, mu):
 
 @pytest.mark.parametrize("kind", ["diagonal", "matrix", "learned kernel"])
 def test_other_kernels_keep_both_labels(used, kind):
-    """Where the message to one label is not minus that to the other."""
+    """The messages to the two labels are not opposite, so that the difference is not enough."""
     compatibility = {
         "diagonal": torch.tensor([-1.0, -2.0]),
         "matrix": torch.tensor([[0.0, 1.0], [2.0, 1.0]]),
