@@ -23,6 +23,12 @@ PART = 8
 # Points between the prefetch of a row and its use.
 _AHEAD = 16
 # The hardware does not foresee which rows the corners of the next points are.
+# Otherwise loops over points would be vectorized across points, by gathers and scatters of lanes.
+_ONE_BY_ONE = """
+#ifndef __CUDA_ARCH__
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+#endif
+"""
 _PREFETCH = """
 #ifndef __CUDA_ARCH__
     const char* row = (const char*)(rows.data + index);
@@ -54,6 +60,9 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
 
     @wp.func_native(_PREFETCH)
     def prefetch(rows: wp.array1d(dtype=Row), index: int): ...
+
+    @wp.func_native(_ONE_BY_ONE)
+    def one_by_one(): ...
 
     # Sequential maxima and sums over lanes would be long chains of dependent operations.
     @wp.func
@@ -227,6 +236,7 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
         p = int(0)
         while p < count:
             subtract_largest(blocks, place + p, part_logits)
+            one_by_one()
             p += 1
 
     # A few points at a time: long chains of operations on single points would leave the processor
