@@ -12,6 +12,7 @@ import warp as wp
 
 from permutogeo.kernels.exponential import larger, make_exponential
 from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
+from permutogeo.kernels.rows import block_counter
 from permutogeo.kernels.unstrided import reader, writer
 
 # Lanes of the vectors that exponentials are computed on, whatever the number of labels.
@@ -22,19 +23,25 @@ WIDEST = 32
 PART = 8
 # Points between the prefetch of a row and its use.
 _AHEAD = 16
-# The hardware does not foresee which rows the corners of the next points are.
 # Otherwise loops over points would be vectorized across points, by gathers and scatters of lanes.
 _ONE_BY_ONE = """
 #ifndef __CUDA_ARCH__
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
 #endif
 """
+# The hardware does not foresee which rows the corners of the next points are.
 _PREFETCH = """
 #ifndef __CUDA_ARCH__
     const char* row = (const char*)(rows.data + index);
     __builtin_prefetch(row);
     __builtin_prefetch(row + 64);
 #endif
+"""
+# Rows of any number of labels are not aligned to blocks.
+_BLOCK_AT = """
+    assert(point >= 0 && point < rows.shape[0]);
+    auto row = (const char*)rows.data + (size_t)point * rows.strides[0];
+    return *(decltype(rows.data))(row + block * sizeof(*rows.data));
 """
 
 
@@ -53,7 +60,7 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
     get, put, get_part, put_part = reader(Row), writer(Row), reader(Part), writer(Part)
     get_flat, put_flat = reader(Flat), writer(Flat)
     get_weight, get_vertex, integer = reader(Weight), reader(Vertex), reader(wp.int32)
-    exponential = make_exponential(FLAT)
+    exponential, blocks_of = make_exponential(FLAT), block_counter(many)
     distance = _AHEAD
     flat_lanes, not_negative = FLAT, NOT_NEGATIVE
     half, quarter, eighth = part // 2, part // 4, part // 8
@@ -63,6 +70,9 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
 
     @wp.func_native(_ONE_BY_ONE)
     def one_by_one(): ...
+
+    @wp.func_native(_BLOCK_AT)
+    def block_at(rows: wp.array1d(dtype=Row), point: int, block: int) -> Row: ...
 
     # Sequential maxima and sums over lanes would be long chains of dependent operations.
     @wp.func
@@ -91,148 +101,93 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
             a[j] = larger(a[j], b[j])
         return a
 
-    if many:
+    @wp.func
+    def subtract_largest(blocks: int, row: int, logits: wp.array1d(dtype=Part)):
+        first = row * blocks * parts
+        last = first + blocks * parts
+        top = get_part(logits, first)
+        i = first + 1
+        while i < last:
+            top = larger_part(top, get_part(logits, i))
+            i += 1
+        highest = Part(largest(top))
+        i = first
+        while i < last:
+            put_part(logits, i, get_part(logits, i) - highest)
+            i += 1
 
-        @wp.func
-        def sliced(
-            blocks: int,
-            unary: wp.array1d(dtype=Row),
-            point: int,
-            v: Vertex,
-            w: Weight,
-            values: wp.array1d(dtype=Row),
-            logits: wp.array1d(dtype=Row),
-            to: int,
-        ):
-            for b in range(blocks):
-                total = get(unary, point * blocks + b)
-                for k in range(corners):
-                    total += w[k] * get(values, v[k] * blocks + b)
-                put(logits, to * blocks + b, total)
+    @wp.func
+    def sum_labels(blocks: int, row: int, marginals: wp.array1d(dtype=Part)):
+        first = row * blocks * parts
+        total = get_part(marginals, first)
+        i = first + 1
+        while i < first + blocks * parts:
+            total += get_part(marginals, i)
+            i += 1
+        return total_of(total)
 
-        @wp.func
-        def splatted(
-            blocks: int,
-            marginals: wp.array1d(dtype=Row),
-            row: int,
-            v: Vertex,
-            w: Weight,
-            sums: wp.array1d(dtype=Row),
-        ):
-            for b in range(blocks):
-                marginal = get(marginals, row * blocks + b)
-                for k in range(corners):
-                    r = v[k] * blocks + b
-                    put(sums, r, get(sums, r) + w[k] * marginal)
-
-        @wp.func
-        def subtract_largest(blocks: int, row: int, logits: wp.array1d(dtype=Part)):
-            first = row * blocks * parts
-            last = first + blocks * parts
-            top = get_part(logits, first)
-            i = first + 1
-            while i < last:
-                top = larger_part(top, get_part(logits, i))
-                i += 1
-            highest = Part(largest(top))
-            i = first
-            while i < last:
-                put_part(logits, i, get_part(logits, i) - highest)
-                i += 1
-
-        @wp.func
-        def sum_labels(blocks: int, row: int, marginals: wp.array1d(dtype=Part)):
-            first = row * blocks * parts
-            total = get_part(marginals, first)
-            i = first + 1
-            while i < first + blocks * parts:
-                total += get_part(marginals, i)
-                i += 1
-            return total_of(total)
-
-    else:
-
-        @wp.func
-        def sliced(
-            blocks: int,
-            unary: wp.array1d(dtype=Row),
-            point: int,
-            v: Vertex,
-            w: Weight,
-            values: wp.array1d(dtype=Row),
-            logits: wp.array1d(dtype=Row),
-            to: int,
-        ):
-            total = get(unary, point)
-            for k in range(corners):
-                total += w[k] * get(values, v[k])
-            put(logits, to, total)
-
-        @wp.func
-        def splatted(
-            blocks: int,
-            marginals: wp.array1d(dtype=Row),
-            row: int,
-            v: Vertex,
-            w: Weight,
-            sums: wp.array1d(dtype=Row),
-        ):
-            marginal = get(marginals, row)
-            for k in range(corners):
-                put(sums, v[k], get(sums, v[k]) + w[k] * marginal)
-
-        @wp.func
-        def subtract_largest(blocks: int, row: int, logits: wp.array1d(dtype=Part)):
-            top = get_part(logits, row * parts)
-            for j in range(1, parts):
-                top = larger_part(top, get_part(logits, row * parts + j))
-            highest = Part(largest(top))
-            for j in range(parts):
-                i = row * parts + j
-                put_part(logits, i, get_part(logits, i) - highest)
-
-        @wp.func
-        def sum_labels(blocks: int, row: int, marginals: wp.array1d(dtype=Part)):
-            total = get_part(marginals, row * parts)
-            for j in range(1, parts):
-                total += get_part(marginals, row * parts + j)
-            return total_of(total)
+    @wp.func
+    def padded(
+        blocks: int,
+        padding: Row,
+        unary: wp.array1d(dtype=Row),
+        tail: wp.array1d(dtype=Row),
+        point: int,
+        b: int,
+    ):
+        """Block of the unary logits of a point, -inf in the padding."""
+        if point + 1 < unary.shape[0]:
+            row = block_at(unary, point, b)
+            if b + 1 == blocks:
+                row += padding
+            return row
+        return get(tail, b)
 
     @wp.func
     def slice_logits(
         first: int,
         count: int,
         blocks: int,
+        padding: Row,
         messages: int,
         fetch: int,
         base: Vertex,
-        vertex: wp.array1d(dtype=Vertex),
+        slot: wp.array1d(dtype=Vertex),
         weight: wp.array1d(dtype=Weight),
         unary: wp.array1d(dtype=Row),
+        tail: wp.array1d(dtype=Row),
         values: wp.array1d(dtype=Row),
         place: int,
         logits: wp.array1d(dtype=Row),
         part_logits: wp.array1d(dtype=Part),
     ):
         """Write the logits of some points, minus their maximum at each point."""
-        last = vertex.shape[0] - 1
+        last = slot.shape[0] - 1
         p = int(0)
-        if messages > 0:
-            while p < count:
-                here = first + p
+        while p < count:
+            here = first + p
+            if messages > 0:
                 if fetch > 0:
-                    ahead = get_vertex(vertex, wp.min(here + distance, last)) + base
+                    ahead = get_vertex(slot, wp.min(here + distance, last)) + base
                     for k in range(corners):
                         prefetch(values, ahead[k] * blocks)
-                    prefetch(unary, wp.min(here + 2 * distance, last) * blocks)
-                v = get_vertex(vertex, here) + base
+                v = get_vertex(slot, here) + base
                 w = get_weight(weight, here)
-                sliced(blocks, unary, here, v, w, values, logits, place + p)
-                p += 1
-        else:
-            while p < count * blocks:
-                put(logits, place * blocks + p, get(unary, first * blocks + p))
-                p += 1
+                b = int(0)
+                while b < blocks:
+                    total = padded(blocks, padding, unary, tail, here, b)
+                    for k in range(corners):
+                        total += w[k] * get(values, v[k] * blocks + b)
+                    put(logits, (place + p) * blocks + b, total)
+                    b += 1
+            else:
+                b = int(0)
+                while b < blocks:
+                    row = padded(blocks, padding, unary, tail, here, b)
+                    put(logits, (place + p) * blocks + b, row)
+                    b += 1
+            p += 1
+        # In a loop of its own, after the stores that it reads have left the processor.
         p = int(0)
         while p < count:
             subtract_largest(blocks, place + p, part_logits)
@@ -245,18 +200,18 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
     def step(
         start: int,
         runs: wp.array1d(dtype=wp.int32),  # [R + 1]: edges of the runs of points
-        begin: wp.array1d(dtype=wp.int32),  # [R]: added to the corners of each run
         slots: wp.array1d(dtype=wp.int32),  # [R]: first slot of each run
         points: int,  # points of the workspace of a run
-        blocks: int,  # blocks of a row
+        row_blocks: int,  # blocks of a row
+        padding: Row,  # -inf where the last block of a row holds no labels, else 0
         messages: int,  # whether to add the values
         fetch: int,  # whether rows had better be prefetched
-        vertex: wp.array1d(dtype=Vertex),  # [N], rows of the values less ``begin``
+        slot: wp.array1d(dtype=Vertex),  # [N], rows after the first slot of the run
         target: wp.array1d(dtype=Weight),  # [N]
-        slot: wp.array1d(dtype=Vertex),  # [N], rows of the sums after the first slot of the run
         source: wp.array1d(dtype=Weight),  # [N]
-        unary: wp.array1d(dtype=Row),  # [N x blocks], -inf in the padding
-        values: wp.array1d(dtype=Row),  # [rows x blocks]
+        unary: wp.array1d(dtype=Row),  # [N], of labels alone: rows end in the next one
+        tail: wp.array1d(dtype=Row),  # [blocks]: the last row, which no other follows
+        values: wp.array1d(dtype=Row),  # [slots x blocks]
         logits: wp.array1d(dtype=Row),  # [R x points x blocks], workspace
         part_logits: wp.array1d(dtype=Part),  # the same memory, [R x points x parts]
         flat: wp.array1d(dtype=Flat),  # the same memory, [R x F]
@@ -265,11 +220,12 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
         """Splat the marginals of ``unary + sliced values``. A thread owns a run of points, and no
         slot is of two runs."""
         t = wp.tid() + start
+        blocks = blocks_of(row_blocks)
         place = t * points
         width = points * blocks * lanes // flat_lanes
         end = integer(runs, t + 1)
         base = Vertex(integer(slots, t))
-        last = vertex.shape[0] - 1
+        last = slot.shape[0] - 1
         first = integer(runs, t)
         while first < end:
             count = wp.min(points, end - first)
@@ -277,12 +233,14 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
                 first,
                 count,
                 blocks,
+                padding,
                 messages,
                 fetch,
-                Vertex(integer(begin, t)),
-                vertex,
+                base,
+                slot,
                 target,
                 unary,
+                tail,
                 values,
                 place,
                 logits,
@@ -299,7 +257,13 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
                         prefetch(sums, ahead[k] * blocks)
                 v = get_vertex(slot, here) + base
                 w = get_weight(source, here) * (1.0 / sum_labels(blocks, place + p, part_logits))
-                splatted(blocks, logits, place + p, v, w, sums)
+                b = int(0)
+                while b < blocks:
+                    marginal = get(logits, (place + p) * blocks + b)
+                    for k in range(corners):
+                        row = v[k] * blocks + b
+                        put(sums, row, get(sums, row) + w[k] * marginal)
+                    b += 1
                 p += 1
             first += points
 
@@ -307,16 +271,18 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
     def marginals(
         start: int,
         runs: wp.array1d(dtype=wp.int32),  # [R + 1]: edges of the runs of points
-        begin: wp.array1d(dtype=wp.int32),  # [R]: added to the corners of each run
+        slots: wp.array1d(dtype=wp.int32),  # [R]: first slot of each run
         points: int,  # points of the workspace of a run
-        blocks: int,  # blocks of a row
+        row_blocks: int,  # blocks of a row
+        padding: Row,  # -inf where the last block of a row holds no labels, else 0
         messages: int,  # whether to add the values
         fetch: int,  # whether rows had better be prefetched
         logarithm: int,  # whether to write logarithms
-        vertex: wp.array1d(dtype=Vertex),  # [N], rows of the values less ``begin``
+        slot: wp.array1d(dtype=Vertex),  # [N], rows after the first slot of the run
         target: wp.array1d(dtype=Weight),  # [N]
-        unary: wp.array1d(dtype=Row),  # [N x blocks], -inf in the padding
-        values: wp.array1d(dtype=Row),  # [rows x blocks]
+        unary: wp.array1d(dtype=Row),  # [N], of labels alone: rows end in the next one
+        tail: wp.array1d(dtype=Row),  # [blocks]: the last row, which no other follows
+        values: wp.array1d(dtype=Row),  # [slots x blocks]
         logits: wp.array1d(dtype=Row),  # [R x points x blocks], workspace
         part_logits: wp.array1d(dtype=Part),  # the same memory, [R x points x blocks x parts]
         flat: wp.array1d(dtype=Flat),  # the same memory, [R x F]
@@ -327,10 +293,11 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
     ):
         """Marginals of ``unary + sliced values``. A thread owns a run of points."""
         t = wp.tid() + start
+        blocks = blocks_of(row_blocks)
         place = t * points
         width = points * blocks * lanes // flat_lanes
         end = integer(runs, t + 1)
-        base = Vertex(integer(begin, t))
+        base = Vertex(integer(slots, t))
         first = integer(runs, t)
         while first < end:
             count = wp.min(points, end - first)
@@ -338,12 +305,14 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
                 first,
                 count,
                 blocks,
+                padding,
                 messages,
                 fetch,
                 base,
-                vertex,
+                slot,
                 target,
                 unary,
+                tail,
                 values,
                 place,
                 logits,
@@ -371,23 +340,4 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
                                 out[to, b * part + j] = block[j]
             first += points
 
-    @kernel(module)
-    def pad(
-        start: int,
-        given: wp.array2d(dtype=wp.float32),  # [N, L]
-        given_rows: wp.array2d(dtype=Row),  # the same memory, rows read to the end of their padding
-        rows: wp.array2d(dtype=Row),  # [N, blocks], out
-        out: wp.array2d(dtype=wp.float32),  # the same memory, [N, lanes x blocks]
-    ):
-        """Pad rows with -inf. A thread owns a point."""
-        i = (wp.tid() + start) & not_negative
-        if i + 1 < given.shape[0]:
-            for b in range(rows.shape[1]):
-                rows[i, b] = given_rows[i, b]
-        else:  # nothing may be read behind the last row
-            for j in range(given.shape[1]):
-                out[i, j] = given[i, j]
-        for j in range(given.shape[1], out.shape[1]):
-            out[i, j] = -wp.inf
-
-    return SimpleNamespace(module=module, step=step, marginals=marginals, pad=pad)
+    return SimpleNamespace(module=module, Row=Row, step=step, marginals=marginals)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import warp as wp
 
 from permutogeo.kernels.module import kernel, named
+from permutogeo.kernels.rows import block_counter
 from permutogeo.kernels.unstrided import reader, writer
 
 # Vertices between the prefetch of a row and its use.
@@ -27,73 +28,13 @@ def make(lanes: int, many: bool, radius: int) -> SimpleNamespace:
     get, put, integer = reader(Row), writer(Row), reader(wp.int32)
     distance, sides = _AHEAD, 2 * radius
     zero = wp.float32(0.0) if lanes == 1 else Row(*[0.0] * lanes)
-    column_at = reader(Column)
+    column_at, blocks_of = reader(Column), block_counter(many)
 
     @wp.func_native(_PREFETCH)
     def prefetch(rows: wp.array1d(dtype=Row), index: int): ...
 
-    if many:
-
-        @wp.func
-        def move_row(
-            blocks: int,
-            sums: wp.array1d(dtype=Row),
-            row: int,
-            out: wp.array1d(dtype=Row),
-            to: int,
-        ):
-            for b in range(blocks):
-                put(out, to * blocks + b, get(sums, row * blocks + b))
-                put(sums, row * blocks + b, zero)
-
-        @wp.func
-        def blur_row(
-            blocks: int,
-            tap: Tap,
-            values: wp.array1d(dtype=Row),
-            here: int,
-            there: Column,
-            out: wp.array1d(dtype=Row),
-            to: int,
-        ):
-            for b in range(blocks):
-                total = tap[0] * get(values, here * blocks + b)
-                for j in range(radius):
-                    near = get(values, there[2 * j] * blocks + b)
-                    far = get(values, there[2 * j + 1] * blocks + b)
-                    total += tap[1 + j] * (near + far)
-                put(out, to * blocks + b, total)
-
-    else:
-
-        @wp.func
-        def move_row(
-            blocks: int,
-            sums: wp.array1d(dtype=Row),
-            row: int,
-            out: wp.array1d(dtype=Row),
-            to: int,
-        ):
-            put(out, to, get(sums, row))
-            put(sums, row, zero)
-
-        @wp.func
-        def blur_row(
-            blocks: int,
-            tap: Tap,
-            values: wp.array1d(dtype=Row),
-            here: int,
-            there: Column,
-            out: wp.array1d(dtype=Row),
-            to: int,
-        ):
-            total = tap[0] * get(values, here)
-            for j in range(radius):
-                total += tap[1 + j] * (get(values, there[2 * j]) + get(values, there[2 * j + 1]))
-            put(out, to, total)
-
     @wp.func
-    def combine(
+    def move_rows(
         first: int,
         last: int,
         blocks: int,
@@ -105,11 +46,16 @@ def make(lanes: int, many: bool, radius: int) -> SimpleNamespace:
         v = int(first)
         while v < last:
             prefetch(sums, integer(slot, wp.min(v + distance, last - 1)) * blocks)
-            move_row(blocks, sums, integer(slot, v), out, v & mask)
+            row = integer(slot, v) * blocks
+            b = int(0)
+            while b < blocks:
+                put(out, (v & mask) * blocks + b, get(sums, row + b))
+                put(sums, row + b, zero)
+                b += 1
             v += 1
 
     @wp.func
-    def axis(
+    def blur_rows(
         first: int,
         last: int,
         blocks: int,
@@ -119,6 +65,8 @@ def make(lanes: int, many: bool, radius: int) -> SimpleNamespace:
         begin: int,
         mask: int,
         values: wp.array1d(dtype=Row),
+        scattered: int,
+        row: wp.array1d(dtype=wp.int32),
         out_begin: int,
         out_mask: int,
         out: wp.array1d(dtype=Row),
@@ -130,32 +78,44 @@ def make(lanes: int, many: bool, radius: int) -> SimpleNamespace:
                 r = integer(neighbors, column[j] + v)
                 there[j] = begin + wp.where(r < 0, mask + 1, r & mask)
             to = out_begin + (v & out_mask)
-            blur_row(blocks, tap, values, begin + (v & mask), there, out, to)
+            if scattered > 0:
+                to = integer(row, v)
+            b = int(0)
+            while b < blocks:
+                total = tap[0] * get(values, (begin + (v & mask)) * blocks + b)
+                for j in range(radius):
+                    near = get(values, there[2 * j] * blocks + b)
+                    far = get(values, there[2 * j + 1] * blocks + b)
+                    total += tap[1 + j] * (near + far)
+                put(out, to * blocks + b, total)
+                b += 1
             v += 1
 
     @kernel(module)
     def blur(
         start: int,
-        blocks: int,  # blocks of a row
+        row_blocks: int,  # blocks of a row
         size: int,  # vertices of a window
         neighbors: wp.array1d(dtype=wp.int32),  # [K x M], by column, -1 where absent
         column: wp.array1d(dtype=Column),  # [A]: begins of the columns of each axis
         lag: wp.array1d(dtype=wp.int32),  # [A + 1]: vertices that an axis stays behind
-        begin: wp.array1d(dtype=wp.int32),  # [A + 1]: first row of the ring that an axis reads
-        mask: wp.array1d(dtype=wp.int32),  # [A + 1]: rows of the ring less one, a power of two
+        begin: wp.array1d(dtype=wp.int32),  # [A]: first row of the ring that an axis reads
+        mask: wp.array1d(dtype=wp.int32),  # [A]: rows of the ring less one, a power of two
         tap: Tap,  # weight of the center, then of the neighbors on each side
         last_tap: Tap,  # the same on the last axis
         slot: wp.array1d(dtype=wp.int32),  # [M]: row of the sums of each vertex
+        row: wp.array1d(dtype=wp.int32),  # [M]: row of the result of each vertex
         sums: wp.array1d(dtype=Row),  # [S x blocks], in and out: set to 0
         ring: wp.array1d(dtype=Row),  # workspace; a row of zeros behind each ring
-        out: wp.array1d(dtype=Row),  # [M x blocks], out
+        out: wp.array1d(dtype=Row),  # [rows x blocks], out
     ):
         """Blur sums along all axes while their rows are in the cache: each axis follows the one
         before as closely as its neighbors allow. For one thread."""
+        blocks = blocks_of(row_blocks)
         count = slot.shape[0]
         axes = column.shape[0]
         for end in range(size, count + lag[axes] + size, size):
-            combine(
+            move_rows(
                 wp.min(end - size, count), wp.min(end, count), blocks, slot, sums, mask[0], ring
             )
             for a in range(axes):
@@ -163,7 +123,7 @@ def make(lanes: int, many: bool, radius: int) -> SimpleNamespace:
                 last = wp.min(end - lag[a + 1], count)
                 columns = column_at(column, a)
                 if a + 1 < axes:
-                    axis(
+                    blur_rows(
                         first,
                         last,
                         blocks,
@@ -173,12 +133,14 @@ def make(lanes: int, many: bool, radius: int) -> SimpleNamespace:
                         begin[a],
                         mask[a],
                         ring,
+                        0,
+                        row,
                         begin[a + 1],
                         mask[a + 1],
                         ring,
                     )
                 else:
-                    axis(
+                    blur_rows(
                         first,
                         last,
                         blocks,
@@ -188,52 +150,71 @@ def make(lanes: int, many: bool, radius: int) -> SimpleNamespace:
                         begin[a],
                         mask[a],
                         ring,
+                        1,
+                        row,
                         0,
-                        mask[axes],
+                        0,
                         out,
                     )
 
     @kernel(module)
     def merge(
         start: int,
-        blocks: int,  # blocks of a row
+        row_blocks: int,  # blocks of a row
         into: wp.array1d(dtype=wp.int32),  # [E]
         slot: wp.array1d(dtype=wp.int32),  # [E]
         sums: wp.array1d(dtype=Row),  # [S x blocks], in and out
     ):
         """Add the sums of further runs to those of the first one at their vertices. For one
         thread."""
+        blocks = blocks_of(row_blocks)
         for e in range(into.shape[0]):
             prefetch(sums, integer(slot, wp.min(e + distance, into.shape[0] - 1)) * blocks)
             prefetch(sums, integer(into, wp.min(e + distance, into.shape[0] - 1)) * blocks)
             row = integer(slot, e) * blocks
             to = integer(into, e) * blocks
-            for b in range(blocks):
+            b = int(0)
+            while b < blocks:
                 put(sums, to + b, get(sums, to + b) + get(sums, row + b))
                 put(sums, row + b, zero)
+                b += 1
 
     @kernel(module)
     def gather(
         start: int,
-        blocks: int,  # blocks of a row
+        row_blocks: int,  # blocks of a row
         slot: wp.array1d(dtype=wp.int32),  # [M]: row of the sums of each vertex
         sums: wp.array1d(dtype=Row),  # [S x blocks], in and out: set to 0
         out: wp.array1d(dtype=Row),  # [M x blocks], out
     ):
         """Sums at vertices. A thread owns a vertex."""
         v = wp.tid() + start
-        move_row(blocks, sums, integer(slot, v), out, v)
+        blocks = blocks_of(row_blocks)
+        row = integer(slot, v) * blocks
+        b = int(0)
+        while b < blocks:
+            put(out, v * blocks + b, get(sums, row + b))
+            put(sums, row + b, zero)
+            b += 1
 
     @kernel(module)
-    def expand(
+    def copy(
         start: int,
-        owner: wp.array1d(dtype=wp.int32),  # [S]: vertex of each slot, -1 for none
-        values: wp.array1d(dtype=Row),  # [M]
-        out: wp.array1d(dtype=Row),  # [S], out
+        row_blocks: int,  # blocks of a row
+        source: wp.array1d(dtype=wp.int32),  # [E]
+        target: wp.array1d(dtype=wp.int32),  # [E]
+        values: wp.array1d(dtype=Row),  # [rows x blocks]
+        out: wp.array1d(dtype=Row),  # [rows x blocks], out; may be ``values``
     ):
-        """Values in the order of slots. A thread owns a slot."""
-        s = wp.tid() + start
-        put(out, s, get(values, wp.max(integer(owner, s), 0)))
+        """Copy rows of values. A thread owns a pair of rows."""
+        e = wp.tid() + start
+        blocks = blocks_of(row_blocks)
+        row = integer(source, e) * blocks
+        to = integer(target, e) * blocks
+        b = int(0)
+        while b < blocks:
+            put(out, to + b, get(values, row + b))
+            b += 1
 
     return SimpleNamespace(
         module=module,
@@ -242,7 +223,7 @@ def make(lanes: int, many: bool, radius: int) -> SimpleNamespace:
         blur=blur,
         merge=merge,
         gather=gather,
-        expand=expand,
+        copy=copy,
     )
 
 

@@ -30,11 +30,12 @@ def make_slots(corners: int) -> SimpleNamespace:
         workers: int,
         rows: int,  # vertices of all lattices
         runs: wp.array1d(dtype=wp.int32),  # [R + 1]: edges of the runs of points
-        vertex: wp.array1d(dtype=Vertex),  # [N]
+        vertex: wp.array1d(
+            dtype=Vertex
+        ),  # [N], in: vertices, out: slots after the first of the run
         table: wp.array1d(dtype=wp.int32),  # [workers x rows], zeroed by the caller, and left so
         visited: wp.array1d(dtype=wp.int32),  # [N x corners], out: vertices of the slots of a run
         size: wp.array1d(dtype=wp.int32),  # [R], out: slots of each run
-        slot: wp.array1d(dtype=Vertex),  # [N], out; may be ``vertex``
     ):
         """Number the vertices of each run in the order of their first points. A thread owns a table
         and every so many runs."""
@@ -57,7 +58,7 @@ def make_slots(corners: int) -> SimpleNamespace:
                     found = wp.where(found > 0, found, n)
                     put_integer(table, offset + v, found)
                     corner[k] = found - 1
-                put_vertex(slot, i, corner)
+                put_vertex(vertex, i, corner)
                 i += 1
             put_integer(size, r, n)
             s = int(0)

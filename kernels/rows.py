@@ -102,3 +102,19 @@ def gpu_block(dtype: type, lanes: int) -> tuple[type, wp.Function, wp.Function]:
 def per_block(dtype: type, make: Callable[[type], wp.Function]) -> tuple[wp.Function, ...]:
     """Return one device function for each block type."""
     return tuple(make(block) for block in types(dtype))
+
+
+@cache
+def block_counter(many: bool) -> wp.Function:
+    """Return the device function of the number of blocks of a row: the given one if rows may have
+    ``many``, else 1, which lets the compiler drop loops over blocks."""
+
+    @wp.func
+    def given(blocks: int):
+        return blocks
+
+    @wp.func
+    def one(blocks: int):
+        return 1
+
+    return given if many else one

@@ -5,6 +5,7 @@ The filters and the compatibility transform at the vertices are the caller's.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from permutogeo.kernels import mean_field as kernels
 from permutogeo.kernels import mean_field_pair as pair_kernels
-from permutogeo.ops.mean_field_blur import Blur, BlurFilter, Sums, expand
+from permutogeo.ops.mean_field_blur import Blur, BlurFilter, Slots
 from permutogeo.ops.mean_field_points import Corners, JoinedPoints
 from permutogeo.runtime import bridge, memory, threads
 
@@ -24,8 +25,6 @@ __all__ = ["Blur", "BlurFilter", "Corners", "FusedMeanField"]
 # Points in the workspace of a run, and numbers: it stays in the first cache.
 _MOST_POINTS = 256
 _WORKSPACE = 1024
-# Labels up to which values are copied to slots, next to those of the same points.
-_FEW_LABELS = 4
 _FEWEST_POINTS = 8192
 _CPU = torch.device("cpu")
 
@@ -46,15 +45,11 @@ class FusedMeanField:
     def __init__(self, unary: Tensor, lattices: Sequence[Corners], difference: bool = False):
         count, labels = unary.shape
         difference = difference and labels == 2
-        self._by_slot = labels <= _FEW_LABELS
-        self._points = JoinedPoints(lattices, count, self._by_slot)
+        self._points = JoinedPoints(lattices, count)
         self._rows: _Rows = (_PairRows if difference else _LabelRows)(unary, self._points)
-        self._width, lanes = self._rows.width, self._rows.lanes
+        sums, values, lanes = self._rows.sums, self._rows.values, self._rows.lanes
+        self._slots = [Slots(*slots, sums, values, lanes) for slots in self._points.slots]
         self._labels = labels
-        self._sums = self._zeros(self._points.num_slots)
-        self._values = self._zeros(max(1, self._points.edge[-1]))
-        self._at_slots = self._zeros(self._points.num_slots) if self._by_slot else self._values
-        self._vertex_sums = [Sums(*slots, self._width, lanes) for slots in self._points.slots]
         self._has_messages = False
 
     @property
@@ -64,61 +59,68 @@ class FusedMeanField:
 
     def step(self, filters: Sequence[VertexFilter]) -> None:
         """Splat the marginals of ``unary + sum of slices`` and filter them at the vertices."""
-        self._rows.step(self._at_slots, self._sums, self._has_messages)
-        jobs = [partial(self._filter, m, each) for m, each in enumerate(filters)]
-        threads.run_without_grad(jobs)  # one thread per lattice
-        if self._by_slot:
-            expand(self._points.owner, self._values, self._at_slots)
+        self._rows.step(self._has_messages)
+        jobs = [partial(self._filter, *each) for each in zip(self._slots, filters, strict=True)]
+        # One thread per lattice.
+        if all(isinstance(each, BlurFilter) and each.mix is None for each in filters):
+            threads.run_jobs(jobs)
+        else:
+            threads.run_without_grad(jobs)
         self._has_messages = True
 
     def marginals(self, log: bool = True) -> Tensor:
         """Return the marginals of ``unary + sum of slices``, or their logarithms, ``[N, L]``."""
-        return self._rows.marginals(self._at_slots, self._has_messages, log)
+        return self._rows.marginals(self._has_messages, log)
 
-    def _filter(self, m: int, vertex_filter: VertexFilter) -> None:
+    def _filter(self, slots: Slots, vertex_filter: VertexFilter) -> None:
         """Filter the sums of one lattice."""
-        first, last = self._points.edge[m : m + 2]
-        values, sums = self._values[first:last], self._vertex_sums[m]
+        change: Callable[[Tensor], Tensor] | None
         if isinstance(vertex_filter, BlurFilter):
-            sums.blur(self._sums, vertex_filter.blur, vertex_filter.factor, values)
-            change = vertex_filter.mix
+            change, blur, factor = vertex_filter.mix, vertex_filter.blur, vertex_filter.factor
+            if change is None:
+                slots.blur(blur, factor)
+                return
+            rows = slots.blur_to_vertices(blur, factor)
         else:
-            sums.gather(self._sums, values)
-            change = vertex_filter
-        if change is not None:
-            message = values[:, : self._labels]
-            message.copy_(change(message))
-
-    def _zeros(self, count: int) -> Tensor:
-        shape = count, self._width
-        return memory.full(*shape, value=0, dtype=torch.float32, device=_CPU)
+            change, rows = vertex_filter, slots.gather()
+        message = rows[:, : self._labels]
+        message.copy_(change(message))
+        slots.scatter(rows)
 
 
 class _Rows(ABC):
-    """Rows of labels at points, and the kernels on them.
+    """Rows of labels at points and at slots, and the kernels on them.
 
     Args:
         points: The points and their corners.
         lanes: Lanes of the blocks of a row.
         width: Numbers of a row, padded.
+
+    Attributes:
+        sums: Sums at slots, ``[S, width]``; 0 before each step.
+        values: Filtered values at slots, ``[S, width]``.
     """
 
     def __init__(self, points: JoinedPoints, lanes: int, width: int):
         self.points, self.lanes, self.width = points, lanes, width
         self.chunk = max(8, min(_MOST_POINTS, _WORKSPACE // width) // 8 * 8)
-        shape = 2, points.num_runs * self.chunk, width
-        self.workspace = memory.full(*shape, value=0, dtype=torch.float32, device=_CPU)
+        self.workspace = _zeros(2, points.num_runs * self.chunk, width)
+        self.sums = _zeros(points.num_slots, width)
+        self.values = memory.empty(points.num_slots, width, dtype=torch.float32, device=_CPU)
 
     @abstractmethod
-    def step(self, values: Tensor, sums: Tensor, messages: bool) -> None:
+    def step(self, messages: bool) -> None:
         """Splat the marginals of ``unary + sum of slices``."""
 
     @abstractmethod
-    def marginals(self, values: Tensor, messages: bool, log: bool) -> Tensor:
+    def marginals(self, messages: bool, log: bool) -> Tensor:
         """Return the marginals of ``unary + sum of slices``, or their logarithms, ``[N, L]``."""
 
     def launch(self, kernel: Any, *arguments: Any) -> None:
-        bridge.launch(kernel, self.points.num_runs, *arguments, device=_CPU, grain=1)
+        """Run a kernel on the runs of points."""
+        runs = bridge.array(self.points.runs, 1), bridge.array(self.points.base, 1)
+        points = self.points.num_runs
+        bridge.launch(kernel, points, *runs, self.chunk, *arguments, device=_CPU, grain=1)
 
 
 class _PairRows(_Rows):
@@ -136,26 +138,24 @@ class _PairRows(_Rows):
             grain=_FEWEST_POINTS,
         )
 
-    def step(self, values: Tensor, sums: Tensor, messages: bool) -> None:
+    def step(self, messages: bool) -> None:
         points = self.points
         self.launch(
             self._kernels.step,
-            *(bridge.array(points.runs, 1), bridge.array(points.base, 1)),
-            *(self.chunk, int(messages)),
+            int(messages),
             *(bridge.array(each, 1) for each in (points.slot, points.target, points.source)),
-            *(_vectors(each, 1) for each in (self._unary, values)),
-            *(*self._described(0), _vectors(sums, 1)),
+            *(_vectors(each, 1) for each in (self._unary, self.values)),
+            *(*self._described(0), _vectors(self.sums, 1)),
         )
 
-    def marginals(self, values: Tensor, messages: bool, log: bool) -> Tensor:
+    def marginals(self, messages: bool, log: bool) -> Tensor:
         points = self.points
         out = memory.empty(points.count, 2, dtype=torch.float32, device=_CPU)
         self.launch(
             self._kernels.marginals,
-            *(bridge.array(points.runs, 1), bridge.array(points.base, 1)),
-            *(self.chunk, int(messages), int(log)),
+            *(int(messages), int(log)),
             *(bridge.array(each, 1) for each in (points.slot, points.target)),
-            *(_vectors(each, 1) for each in (self._unary, values)),
+            *(_vectors(each, 1) for each in (self._unary, self.values)),
             *(*self._described(0), *self._described(1), _vectors(out, 2)),
         )
         return out
@@ -175,23 +175,23 @@ class _LabelRows(_Rows):
         self._blocks = self.width // lanes
         key = points.corners, lanes, self._blocks > 1
         self._kernels = bridge.load_kernels(kernels.make, *key, device=_CPU)
-        self._unary = self._pad(unary.detach().contiguous())
-        by_slot = points.vertex is points.slot
-        self._begin = points.base if by_slot else torch.zeros_like(points.base)
+        self._unary = unary.detach().contiguous()
+        last = self._labels - self.width + lanes  # labels in the last block
+        self._padding = self._kernels.Row(*[0.0] * last, *[-math.inf] * (lanes - last))
+        missing = 0, self.width - self._labels
+        self._tail = torch.nn.functional.pad(self._unary[-1:], missing, value=-math.inf)
 
-    def step(self, values: Tensor, sums: Tensor, messages: bool) -> None:
-        points = self.points
+    def step(self, messages: bool) -> None:
         self.launch(
             self._kernels.step,
-            *(bridge.array(each, 1) for each in (points.runs, self._begin, points.base)),
-            *self._sizes(values, messages),
-            *(bridge.array(points.vertex, 1), bridge.array(points.target, 1)),
-            *(bridge.array(points.slot, 1), bridge.array(points.source, 1)),
-            *(_vectors(each, self.lanes) for each in (self._unary, values)),
-            *(*self._described(0), _vectors(sums, self.lanes)),
+            *self._sizes(messages),
+            *(bridge.array(each, 1) for each in (self.points.slot, self.points.target)),
+            *(bridge.array(each, 1) for each in (self.points.source, self._unary)),
+            *(_vectors(each, self.lanes) for each in (self._tail, self.values)),
+            *(*self._described(0), _vectors(self.sums, self.lanes)),
         )
 
-    def marginals(self, values: Tensor, messages: bool, log: bool) -> Tensor:
+    def marginals(self, messages: bool, log: bool) -> Tensor:
         points = self.points
         out = memory.empty(points.count, self._labels, dtype=torch.float32, device=_CPU)
         part = min(self.lanes, kernels.PART)
@@ -199,43 +199,29 @@ class _LabelRows(_Rows):
         whole = out.as_strided(shape, (self._labels, part, 1))
         self.launch(
             self._kernels.marginals,
-            *(bridge.array(points.runs, 1), bridge.array(self._begin, 1)),
-            *(*self._sizes(values, messages), int(log)),
-            *(bridge.array(points.vertex, 1), bridge.array(points.target, 1)),
-            *(_vectors(each, self.lanes) for each in (self._unary, values)),
+            *(*self._sizes(messages), int(log)),
+            *(bridge.array(each, 1) for each in (points.slot, points.target, self._unary)),
+            *(_vectors(each, self.lanes) for each in (self._tail, self.values)),
             *(*self._described(0), *self._described(1)[1:]),
             *(bridge.array(whole, 2), bridge.array(out, 2)),
         )
         return out
 
-    def _pad(self, unary: Tensor) -> Tensor:
-        """Return the rows of the points, padded."""
-        count, labels = unary.shape
-        out = memory.empty(count, self.width, dtype=torch.float32, device=_CPU)
-        # Each row with the beginning of the next; the last one has none.
-        shape = max(0, count - 1), self._blocks, self.lanes
-        overlapping = unary.as_strided(shape, (labels, self.lanes, 1))
-        rows = out.view(count, self._blocks, self.lanes)
-        arrays = (unary, overlapping, rows, out)
-        bridge.launch(
-            self._kernels.pad,
-            count,
-            *(bridge.array(each, 2) for each in arrays),
-            device=_CPU,
-            grain=_FEWEST_POINTS,
-        )
-        return out
-
-    def _sizes(self, values: Tensor, messages: bool) -> tuple[int, int, int, int]:
-        """Describe the workspace and the rows."""
-        fetch = memory.exceeds_cache(values)
-        return self.chunk, self._blocks, int(messages), int(fetch)
+    def _sizes(self, messages: bool) -> list[Any]:
+        """Describe the rows."""
+        # Slots of a run are numbered in the order of its points.
+        fetch = memory.exceeds_cache(self.values[: len(self.values) // self.points.num_runs])
+        return [self._blocks, self._padding, int(messages), int(fetch)]
 
     def _described(self, part: int) -> list[Any]:
         """Describe a workspace as blocks of labels, as their parts, and as vectors for
         exponentials."""
         widths = self.lanes, min(self.lanes, kernels.PART), kernels.FLAT
         return [_vectors(self.workspace[part], lanes) for lanes in widths]
+
+
+def _zeros(*shape: int) -> Tensor:
+    return memory.full(*shape, value=0, dtype=torch.float32, device=_CPU)
 
 
 def _vectors(rows: Tensor, lanes: int) -> Any:

@@ -20,7 +20,6 @@ _WINDOW = 4096
 _SMALLEST_WINDOW = 64
 # Kernels index the neighbors of an axis by 32 bits.
 _MOST_NEIGHBORS = 2**31 - 1
-_EVERY = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,32 +72,78 @@ class BlurFilter:
     mix: Callable[[Tensor], Tensor] | None = None
 
 
-class Sums:
-    """Sums at the slots of the vertices of one lattice, for rows of labels.
+class Slots:
+    """Rows of labels at the slots of the vertices of one lattice: sums, and filtered values.
 
     Args:
-        slots: Slot of each vertex, ``[M]``, that of its first run.
-        extra: Slots of further runs, ``[2, E]``: the slot to add to, and the slot.
-        width: Numbers of a row, padded.
+        main: Slot of each vertex, ``[M]``, that of its first run.
+        extra: Slots of further runs, ``[2, E]``: the first slot of the vertex, and the slot.
+        sums: Sums at slots, ``[S, width]``.
+        values: Values at slots, ``[S, width]``.
         lanes: Lanes of the blocks of a row.
     """
 
-    def __init__(self, slots: Tensor, extra: Tensor, width: int, lanes: int):
-        self._slots, self._extra, self._width, self._lanes = slots, extra, width, lanes
-        self._blocks = width // lanes
+    def __init__(self, main: Tensor, extra: Tensor, sums: Tensor, values: Tensor, lanes: int):
+        self._main, self._extra, self._lanes = main, extra, lanes
+        self._width = sums.shape[1]
+        self._blocks = self._width // lanes
+        self._tensors = sums, values
+        self._sums, self._values = self._rows(sums), self._rows(values)
+        self._slots = bridge.array(main, 1)
+        self._pairs = [bridge.array(each, 1) for each in extra]
+        self._planned: dict[tuple[Blur, float], Callable[[], None]] = {}
         self._begin: list[int] = []  # of the rings in the workspace
-        self._workspace = torch.empty(0, width)
+        self._workspace = torch.empty(0, self._width)
 
-    def blur(self, sums: Tensor, blur: Blur, factor: float, out: Tensor) -> None:
-        """Blur the sums, on one thread, and set them to zero.
+    def blur(self, blur: Blur, factor: float) -> None:
+        """Blur the sums times a factor to values, on one thread, and set the sums to zero.
+
+        After the first time it calls nothing of torch.
+        """
+        key = blur, factor
+        if key not in self._planned:
+            self._planned[key] = self._plan(blur, factor, self._slots, self._values)
+        self._planned[key]()
+        self._spread(self._load(len(blur.taps) // 2))
+
+    def blur_to_vertices(self, blur: Blur, factor: float = 1.0) -> Tensor:
+        """Return the blurred sums times a factor at vertices, ``[M, width]``, and set the sums to
+        zero."""
+        out = torch.empty(len(self._main), self._width)
+        index = torch.arange(len(self._main), dtype=torch.int32)
+        self._plan(blur, factor, bridge.array(index, 1), self._rows(out))()
+        return out
+
+    def gather(self) -> Tensor:
+        """Return the sums at vertices, ``[M, width]``, and set the sums to zero."""
+        run = self._load(1)
+        self._merge(run)
+        out = memory.empty(len(self._main), self._width, dtype=torch.float32, device=_CPU)
+        bridge.launch(
+            run.gather,
+            len(self._main),
+            *(self._blocks, self._slots, self._sums, self._rows(out)),
+            device=_CPU,
+        )
+        return out
+
+    def scatter(self, values: Tensor) -> None:
+        """Set the values of all slots to those of their vertices, ``[M, width]``."""
+        run = self._load(1)
+        index = torch.arange(len(self._main), dtype=torch.int32)
+        rows = bridge.array(index, 1), self._slots, self._rows(values), self._values
+        bridge.launch(run.copy, len(index), self._blocks, *rows, device=_CPU)
+        self._spread(run)
+
+    def _plan(self, blur: Blur, factor: float, row: Any, out: Any) -> Callable[[], None]:
+        """Return the launches of a blur.
 
         Args:
-            sums: ``[S, width]``.
-            out: Values at vertices, ``[M, width]``, written.
+            row: Row of the result of each vertex.
+            out: The rows of the result.
         """
-        radius, count = len(blur.taps) // 2, len(self._slots)
+        radius, count = len(blur.taps) // 2, len(self._main)
         run = self._load(radius)
-        self._merge(run, sums)
         size = max(_SMALLEST_WINDOW, _WINDOW // self._width)
         rings = [min(2 * each + size, count) for each in blur.reach]
         rings = [1 << max(0, rows - 1).bit_length() for rows in rings]
@@ -107,40 +152,35 @@ class Sums:
             shape = begin[-1], self._width
             self._workspace = memory.full(*shape, value=0, dtype=torch.float32, device=_CPU)
             self._begin = begin
-        lag = list(accumulate(blur.reach, initial=0))
-        plan = torch.tensor(
-            [lag, [*begin[:-1], 0], [*(rows - 1 for rows in rings), _EVERY]], dtype=torch.int32
-        )
+            self._planned.clear()
+        lag = torch.tensor(list(accumulate(blur.reach, initial=0)), dtype=torch.int32)
+        ring = torch.tensor([begin[:-1], [rows - 1 for rows in rings]], dtype=torch.int32)
+        neighbors = blur.neighbors.t().reshape(-1)
         center, *sides = _normalized(blur.taps, len(rings))
-        bridge.launch(
-            run.blur,
-            1,
-            *(self._blocks, size, bridge.array(blur.neighbors.t().reshape(-1), 1)),
-            bridge.array(blur.column, 1),
-            *(bridge.array(each, 1) for each in plan),
+        arguments = [
+            *(self._blocks, size, bridge.array(neighbors, 1), bridge.array(blur.column, 1)),
+            *(bridge.array(each, 1) for each in (lag, *ring)),
             run.Tap(center, *sides),
             run.Tap(*(factor * tap for tap in (center, *sides))),
-            *(bridge.array(self._slots, 1), self._rows(sums)),
-            *(self._rows(self._workspace), self._rows(out)),
-            device=_CPU,
-        )
+            *(self._slots, row, self._sums, self._rows(self._workspace), out),
+        ]
+        memory_of_arguments = neighbors, blur, lag, ring, self._workspace, self._tensors
 
-    def gather(self, sums: Tensor, out: Tensor) -> None:
-        """Move the sums to vertices ``[M, width]`` and set them to zero."""
-        run = self._load(1)
-        self._merge(run, sums)
-        bridge.launch(
-            run.gather,
-            len(self._slots),
-            *(self._blocks, bridge.array(self._slots, 1)),
-            *(self._rows(sums), self._rows(out)),
-            device=_CPU,
-        )
+        def launch(kept: Any = memory_of_arguments) -> None:
+            self._merge(run)
+            bridge.launch(run.blur, 1, *arguments, device=_CPU)
 
-    def _merge(self, run: Any, sums: Tensor) -> None:
+        return launch
+
+    def _merge(self, run: Any) -> None:
         """Add the sums of further runs to those of the first one."""
-        slots = (bridge.array(each, 1) for each in self._extra)
-        bridge.launch(run.merge, 1, self._blocks, *slots, self._rows(sums), device=_CPU)
+        bridge.launch(run.merge, 1, self._blocks, *self._pairs, self._sums, device=_CPU)
+
+    def _spread(self, run: Any) -> None:
+        """Copy values to the slots of further runs."""
+        rows = *self._pairs, self._values, self._values
+        count = self._extra.shape[1]
+        bridge.launch(run.copy, count, self._blocks, *rows, device=_CPU, grain=count + 1)
 
     def _load(self, radius: int) -> Any:
         key = self._lanes, self._blocks > 1, radius
@@ -148,17 +188,6 @@ class Sums:
 
     def _rows(self, rows: Tensor) -> Any:
         return bridge.array(rows.view(-1, self._lanes), 1)
-
-
-def expand(owner: Tensor, values: Tensor, out: Tensor) -> None:
-    """Copy values at vertices ``[M, lanes]`` to their slots ``[S, lanes]``.
-
-    Args:
-        owner: Vertex of each slot, ``-1`` for none.
-    """
-    run = bridge.load_kernels(kernels.make, values.shape[1], False, 1, device=_CPU)
-    arrays = (bridge.array(each, 1) for each in (owner, values, out))
-    bridge.launch(run.expand, len(owner), *arrays, device=_CPU, grain=16384)
 
 
 def _normalized(taps: Sequence[float], axes: int) -> list[float]:

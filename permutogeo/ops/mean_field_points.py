@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from permutogeo.kernels import mean_field_points as kernels
-from permutogeo.ops.mean_field_blur import Blur, Sums
+from permutogeo.ops.mean_field_blur import Blur, Slots
 from permutogeo.runtime import bridge, memory, threads
 
 # Runs of points, each of which one thread splats; fixed, so that results do not depend on threads.
@@ -57,31 +57,30 @@ class JoinedPoints:
 
     Args:
         lattices: The corners on each lattice.
-        by_slot: Whether values at vertices are read by slot, as sums are written.
+        count: Number of points.
 
     Attributes:
         runs: Edges of the runs of points, ``[R + 1]`` int32. Each run has its own slots, so that
             threads do not write to the same place.
         base: First slot of each run, ``[R]`` int32.
         slot: Slot of each corner after the first of its run, ``[N, corners]`` int32.
-        vertex: Row of each corner in the values, ``[N, corners]`` int32; ``slot`` if ``by_slot``.
         source: Weights of the splat, ``[N, corners]`` float32.
         target: Weights of the slice; may be ``source``.
         owner: Row of the vertex of each slot, ``-1`` for none, ``[S]`` int32.
         edge: First row of each lattice, and the number of rows.
-        slots: For each lattice, the slot of each vertex and those of further runs, as for ``Sums``.
+        slots: For each lattice, the slot of each vertex and those of further runs: see ``Slots``.
         response: For each lattice the response to ones, ``[M]``, or ``None`` if not normalized.
     """
 
-    def __init__(self, lattices: Sequence[Corners], count: int, by_slot: bool):
+    def __init__(self, lattices: Sequence[Corners], count: int):
         self.count, self.corners = count, sum(each.vertex.shape[1] for each in lattices)
         self.edge = list(accumulate((each.num_vertices for each in lattices), initial=0))
         self._columns = list(accumulate((each.vertex.shape[1] for each in lattices), initial=0))
         runs = max(1, min(_MOST_RUNS, count // _FEWEST_POINTS))
         self.runs = torch.tensor([count * r // runs for r in range(runs + 1)], dtype=torch.int32)
         self._tools = bridge.load_kernels(kernels.make_slots, self.corners, device=_CPU)
-        self.vertex, self.source = self._join(lattices)
-        self._number(by_slot)
+        vertex, self.source = self._join(lattices)
+        self.slot = self._number(vertex)
         self.slots = self._assemble()
         self.response = self._respond(lattices)
         self.target = self._scale(lattices)
@@ -114,22 +113,18 @@ class JoinedPoints:
             )
         return vertex, weight
 
-    def _number(self, by_slot: bool) -> None:
-        """Number the slots."""
+    def _number(self, vertex: Tensor) -> Tensor:
+        """Number the slots and return those of the corners, in the memory of their vertices."""
         runs, rows = len(self.runs) - 1, self.edge[-1]
         workers = min(runs, threads.count())
         table = memory.full(workers, max(1, rows), value=0, dtype=torch.int32, device=_CPU)
         visited = torch.empty(self.count * self.corners, dtype=torch.int32)
         size = torch.zeros(runs, dtype=torch.int32)
-        self.slot = self.vertex
-        if not by_slot:
-            shape = self.vertex.shape
-            self.slot = memory.empty(*shape, dtype=torch.int32, device=_CPU)
         bridge.launch(
             self._tools.number,
             workers,
-            *(workers, rows, bridge.array(self.runs, 1), bridge.array(self.vertex, 1)),
-            *(bridge.array(each, 1) for each in (table.view(-1), visited, size, self.slot)),
+            *(workers, rows, bridge.array(self.runs, 1), bridge.array(vertex, 1)),
+            *(bridge.array(each, 1) for each in (table.view(-1), visited, size)),
             device=_CPU,
             grain=1,
         )
@@ -141,6 +136,7 @@ class JoinedPoints:
         begins = (self.corners * self.runs.long()).tolist()
         for begin, into, number in zip(begins, edge, sizes, strict=False):
             self.owner[into : into + number] = visited[begin : begin + number]
+        return vertex
 
     def _assemble(self) -> list[tuple[Tensor, Tensor]]:
         """Return the slots of the vertices of each lattice."""
@@ -178,9 +174,8 @@ class JoinedPoints:
         def blur(m: int) -> None:
             kernel = lattices[m].blur
             assert kernel is not None
-            out = torch.empty(lattices[m].num_vertices, 1)
-            Sums(*self.slots[m], width=1, lanes=1).blur(sums, kernel, 1.0, out)
-            response[m] = out.view(-1)
+            slots = Slots(*self.slots[m], sums, sums, lanes=1)
+            response[m] = slots.blur_to_vertices(kernel).view(-1)
 
         threads.run_without_grad([partial(blur, m) for m in wanted])
         return response

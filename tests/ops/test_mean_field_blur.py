@@ -5,7 +5,7 @@ import torch
 
 from permutogeo import Lattice, ops
 from permutogeo.ops import mean_field_blur as module
-from permutogeo.ops.mean_field_blur import Blur, Sums, expand
+from permutogeo.ops.mean_field_blur import Blur, Slots
 
 WIDER = (0.1, 0.5, 1.0, 0.5, 0.1)
 
@@ -28,15 +28,27 @@ def shuffled(lattice, width):
     return values, sums, order, torch.stack([into, more])
 
 
+def at_vertices(values, order, extra):
+    """Values at vertices, which all slots of a vertex hold."""
+    assert torch.equal(values[extra[0].long()], values[extra[1].long()])
+    return values[order.long()]
+
+
 @pytest.mark.parametrize(("width", "lanes"), [(1, 1), (2, 2), (4, 4), (24, 24), (32, 32), (48, 16)])
 @pytest.mark.parametrize("dim", [1, 2, 3, 5])
 def test_is_the_blur_of_the_lattice(dim, width, lanes):
     lattice = Lattice.build(torch.rand(3000, dim) * 9)
     values, sums, slots, extra = shuffled(lattice, width)
-    out = torch.full((lattice.num_vertices, width), torch.nan)
-    both = Sums(slots, extra, width, lanes)
-    both.blur(sums, blur_of(lattice), 2.5, out)
-    torch.testing.assert_close(out, 2.5 * lattice.blur(values), rtol=1e-5, atol=1e-5)
+    out = torch.full_like(sums, torch.nan)
+    both, given = Slots(slots, extra, sums, out, lanes), sums.clone()
+    for _ in range(2):  # the second time with what the first one prepared
+        both.blur(blur_of(lattice), 2.5)
+        got = at_vertices(out, slots, extra)
+        torch.testing.assert_close(got, 2.5 * lattice.blur(values), rtol=1e-5, atol=1e-5)
+        assert (sums == 0).all()
+        sums.copy_(given)
+    got = both.blur_to_vertices(blur_of(lattice), 2.5)
+    torch.testing.assert_close(got, 2.5 * lattice.blur(values), rtol=1e-5, atol=1e-5)
     assert (sums == 0).all()
 
 
@@ -48,32 +60,35 @@ def test_does_not_depend_on_the_window(monkeypatch, window):
         values, sums, slots, extra = shuffled(lattice, 3)
         monkeypatch.setattr(module, "_WINDOW", window)
         monkeypatch.setattr(module, "_SMALLEST_WINDOW", 1)
-        out = torch.empty(lattice.num_vertices, 3)
-        Sums(slots, extra, 3, 3).blur(sums, blur_of(lattice), 1.0, out)
-        torch.testing.assert_close(out, lattice.blur(values), rtol=1e-5, atol=1e-5)
+        out = torch.empty_like(sums)
+        Slots(slots, extra, sums, out, 3).blur(blur_of(lattice), 1.0)
+        got = at_vertices(out, slots, extra)
+        torch.testing.assert_close(got, lattice.blur(values), rtol=1e-5, atol=1e-5)
 
 
 def test_wider_taps():
     lattice = Lattice.build(torch.rand(2000, 2) * 9, taps=WIDER)
     values, sums, slots, extra = shuffled(lattice, 4)
-    out = torch.empty_like(values)
-    Sums(slots, extra, 4, 4).blur(sums, blur_of(lattice), 1.0, out)
-    torch.testing.assert_close(out, lattice.blur(values), rtol=1e-5, atol=1e-5)
+    out = torch.empty_like(sums)
+    Slots(slots, extra, sums, out, 4).blur(blur_of(lattice), 1.0)
+    got = at_vertices(out, slots, extra)
+    torch.testing.assert_close(got, lattice.blur(values), rtol=1e-5, atol=1e-5)
 
 
 def test_another_blur_after_the_first():
     """The workspace is kept: wider taps do not find there what the first blur left."""
     narrow = Lattice.build(torch.rand(1000, 2) * 20)
     values, sums, slots, extra = shuffled(narrow, 4)
-    given = sums.clone()
-    both = Sums(slots, extra, 4, 4)
-    out = torch.empty_like(values)
+    given, out = sums.clone(), torch.empty_like(sums)
+    both = Slots(slots, extra, sums, out, 4)
     for radius in (1, 2, 1):
         taps = WIDER[2 - radius : 3 + radius]
         neighbors = narrow.neighbors(radius, stencil="axis")
-        both.blur(sums.copy_(given), Blur.on(neighbors, 2, taps), 1.0, out)
+        sums.copy_(given)
+        both.blur(Blur.on(neighbors, 2, taps), 1.0)
         expected = ops.blur(values, neighbors, 2, taps, False)
-        torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+        got = at_vertices(out, slots, extra)
+        torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_reach_is_the_largest_distance_of_neighbors():
@@ -87,19 +102,18 @@ def test_reach_is_the_largest_distance_of_neighbors():
 def test_gather_moves_the_sums():
     lattice = Lattice.build(torch.rand(500, 2) * 9)
     values, sums, slots, extra = shuffled(lattice, 8)
-    out = torch.empty_like(values)
-    Sums(slots, extra, 8, 8).gather(sums, out)
+    out = Slots(slots, extra, sums, torch.empty_like(sums), 8).gather()
     torch.testing.assert_close(out, values)
     assert (sums == 0).all()
 
 
-@pytest.mark.parametrize("lanes", [1, 4])
-def test_expand_copies_to_slots(lanes):
-    values = torch.randn(5, lanes)
-    owner = torch.tensor([4, 0, 0, -1, 2], dtype=torch.int32)
-    out = torch.empty(6, lanes)
-    expand(owner, values, out)
-    assert torch.equal(out[[0, 1, 2, 4]], values[[4, 0, 0, 2]])
+@pytest.mark.parametrize(("width", "lanes"), [(1, 1), (4, 4), (32, 16)])
+def test_scatter_copies_to_all_slots(width, lanes):
+    lattice = Lattice.build(torch.rand(500, 2) * 9)
+    values, sums, slots, extra = shuffled(lattice, width)
+    out = torch.full_like(sums, torch.nan)
+    Slots(slots, extra, sums, out, lanes).scatter(values)
+    assert torch.equal(at_vertices(out, slots, extra), values)
 
 
 def test_too_large_lattices_have_no_blur(monkeypatch):
@@ -111,6 +125,7 @@ def test_too_large_lattices_have_no_blur(monkeypatch):
 def test_no_vertices():
     lattice = Lattice.build(torch.empty(0, 2))
     none = torch.empty(0, dtype=torch.int32)
-    out = torch.empty(0, 4)
-    Sums(none, torch.stack([none, none]), 4, 4).blur(torch.zeros(1, 4), blur_of(lattice), 1.0, out)
-    assert out.shape == (0, 4)
+    empty = Slots(none, torch.stack([none, none]), torch.zeros(1, 4), torch.zeros(1, 4), 4)
+    empty.blur(blur_of(lattice), 1.0)
+    empty.scatter(empty.gather())
+    assert empty.blur_to_vertices(blur_of(lattice)).shape == (0, 4)

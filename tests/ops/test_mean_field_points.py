@@ -17,31 +17,31 @@ def blur_of(lattice):
     return Blur.on(lattice.neighbors(radius, stencil="axis"), lattice.dim, lattice.taps)
 
 
-def make(monkeypatch, normalize=(None, None), by_slot=False, dtype=torch.float32):
+def make(monkeypatch, normalize=(None, None), dtype=torch.float32):
     monkeypatch.setattr(module, "_FEWEST_POINTS", 100)
     lattices = [Lattice.build((torch.rand(1000, dim) * 9).to(dtype)) for dim in (2, 3)]
     corners = [
         Corners(each.vertex, each.weight, each.num_vertices, kind, blur_of(each))
         for each, kind in zip(lattices, normalize, strict=True)
     ]
-    return JoinedPoints(corners, 1000, by_slot), lattices
+    return JoinedPoints(corners, 1000), lattices
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_corners_of_all_lattices_are_joined(monkeypatch, dtype):
     points, (first, second) = make(monkeypatch, dtype=dtype)
     vertex = torch.cat([first.vertex, second.vertex + first.num_vertices], 1)
-    assert torch.equal(points.vertex, vertex)
+    base = points.base.repeat_interleave(points.runs.diff())[:, None]
+    assert torch.equal(points.owner[(points.slot + base).long()], vertex)
     assert torch.equal(points.source, torch.cat([first.weight, second.weight], 1).float())
     assert points.target is points.source
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("by_slot", [False, True])
-def test_runs_share_no_cache_line(monkeypatch, by_slot, threads):
+def test_runs_share_no_cache_line(monkeypatch, threads):
     """Slots of different runs are apart, and each vertex lists those of its points."""
     monkeypatch.setattr(module.threads, "count", lambda: threads)
-    points, lattices = make(monkeypatch, by_slot=by_slot)
+    points, lattices = make(monkeypatch)
     runs = points.runs.tolist()
     slots = [
         points.slot[first:last] + base
@@ -74,7 +74,7 @@ def test_slots_do_not_depend_on_threads(monkeypatch):
 def test_vertices_without_points_have_the_last_slot():
     lattice = Lattice.build(torch.rand(50, 2) * 9)
     corners = Corners(lattice.vertex[:20], lattice.weight[:20], lattice.num_vertices)
-    points = JoinedPoints([corners], 20, by_slot=False)
+    points = JoinedPoints([corners], 20)
     main = points.slots[0][0]
     used = torch.zeros(lattice.num_vertices, dtype=torch.bool)
     used[lattice.vertex[:20].long().unique()] = True
@@ -85,9 +85,8 @@ def test_vertices_without_points_have_the_last_slot():
 @pytest.mark.parametrize(
     "normalize", [("symmetric", "symmetric"), ("before", "after"), ("after", None)]
 )
-@pytest.mark.parametrize("by_slot", [False, True])
-def test_normalization_is_that_of_the_lattice(monkeypatch, normalize, by_slot):
-    points, lattices = make(monkeypatch, normalize, by_slot)
+def test_normalization_is_that_of_the_lattice(monkeypatch, normalize):
+    points, lattices = make(monkeypatch, normalize)
     expected = [
         normalizers(kind, each, None, torch.float32, "blur", each.blur)
         for kind, each in zip(normalize, lattices, strict=True)
@@ -104,7 +103,7 @@ def test_a_known_response_is_used():
     lattice = Lattice.build(torch.rand(50, 2) * 9)
     response = torch.full((lattice.num_vertices,), 4.0)
     corners = Corners(lattice.vertex, lattice.weight, lattice.num_vertices, "symmetric", None)
-    known = JoinedPoints([replace(corners, response=response)], 50, by_slot=False)
+    known = JoinedPoints([replace(corners, response=response)], 50)
     torch.testing.assert_close(known.source, lattice.weight / 2)
 
 
@@ -112,7 +111,7 @@ def test_what_nothing_reaches_is_0():
     lattice = Lattice.build(torch.rand(50, 2) * 9)
     response = torch.zeros(lattice.num_vertices)
     corners = Corners(lattice.vertex, lattice.weight, lattice.num_vertices, "after", None, response)
-    points = JoinedPoints([corners], 50, by_slot=False)
+    points = JoinedPoints([corners], 50)
     assert (points.target == 0).all()
     torch.testing.assert_close(points.source, lattice.weight)
 
@@ -123,7 +122,6 @@ def test_nothing_given_is_changed(monkeypatch):
     corners = Corners(
         lattice.vertex, lattice.weight, lattice.num_vertices, "symmetric", blur_of(lattice)
     )
-    for by_slot in (False, True):
-        JoinedPoints([corners], 50, by_slot)
+    JoinedPoints([corners], 50)
     assert torch.equal(lattice.vertex, vertex)
     assert torch.equal(lattice.weight, weight)
