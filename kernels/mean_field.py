@@ -32,7 +32,7 @@ _ONE_BY_ONE = """
 # The hardware does not foresee which rows the corners of the next points are.
 _PREFETCH = """
 #ifndef __CUDA_ARCH__
-    const char* row = (const char*)(rows.data + index);
+    const char* row = (const char*)rows.data + (size_t)index * rows.strides[0];
     __builtin_prefetch(row);
     __builtin_prefetch(row + 64);
 #endif
@@ -166,6 +166,7 @@ def make(corners: int, lanes: int, many: bool) -> SimpleNamespace:
         p = int(0)
         while p < count:
             here = first + p
+            prefetch(unary, wp.min(here + 2 * distance, last))
             if messages > 0:
                 if fetch > 0:
                     ahead = get_vertex(slot, wp.min(here + distance, last)) + base

@@ -24,7 +24,7 @@ __all__ = ["Blur", "BlurFilter", "Corners", "FusedMeanField"]
 
 # Points in the workspace of a run, and numbers: it stays in the first cache.
 _MOST_POINTS = 256
-_WORKSPACE = 1024
+_WORKSPACE = 512
 _FEWEST_POINTS = 8192
 _CPU = torch.device("cpu")
 
