@@ -7,6 +7,7 @@ import warp as wp
 
 from permutogeo.kernels import simplex, table
 from permutogeo.kernels.module import kernel, named
+from permutogeo.kernels.unstrided import reader
 
 
 @cache
@@ -14,6 +15,7 @@ def code_functions(dim: int, dtype: type, words: int) -> SimpleNamespace:
     """Return the code type of lattice points, its hash, and the code of a point's lowest corner."""
     hashing, Real = table.functions(words), simplex.make(dim, dtype).Real
     Code = hashing.Code
+    get_code = reader(Code)
 
     @wp.func
     def encode(
@@ -26,9 +28,9 @@ def code_functions(dim: int, dtype: type, words: int) -> SimpleNamespace:
         """Code of the lowest corner; row ``dim`` of ``stride`` belongs to the graph."""
         code = Code()
         for j in range(dim):
-            code += wp.int64(floor[j] - low[j]) * stride[j]
+            code += wp.int64(floor[j] - low[j]) * get_code(stride, j)
         if graph.shape[0] > 0:
-            code += graph[i] * stride[dim]
+            code += graph[i] * get_code(stride, dim)
         return code
 
     return SimpleNamespace(encode=encode, **vars(hashing))

@@ -19,6 +19,7 @@ import warp as wp
 from permutogeo.kernels import simplex, table
 from permutogeo.kernels.build import code_functions
 from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
+from permutogeo.kernels.unstrided import reader, writer
 
 # Points that are embedded before their corners are inserted, so that the slots are in the cache.
 CHUNK = 16
@@ -97,6 +98,8 @@ def make(dim: int, dtype: type, words: int, packed: bool) -> SimpleNamespace:
     Code, encode, first_slot = coding.Code, coding.encode, coding.first_slot
     Slot, enter, fetch_add = slotted.Slot, slotted.enter, slotted.fetch_add
     prefetch, prefetch_code = slotted.prefetch, slotted.prefetch_code
+    get_feature, put_weight, put_vertex = reader(Feature), writer(Weight), writer(Vertex)
+    get_code, put_code = reader(Code), writer(Code)
     corners = dim + 1
     chunk = CHUNK
 
@@ -120,7 +123,7 @@ def make(dim: int, dtype: type, words: int, packed: bool) -> SimpleNamespace:
         list: wp.array1d(dtype=Code),  # [numbers], in and out: listed codes
         own: wp.array2d(dtype=wp.int32),  # [runs, 2], in and out: numbers, from and to
         progress: wp.array1d(dtype=wp.int64),  # [runs], in and out: next point
-        wanted: wp.array2d(dtype=Code),  # [runs, CHUNK x corners], workspace, out
+        wanted: wp.array1d(dtype=Code),  # [runs x CHUNK x corners], workspace, out
         weight: wp.array1d(dtype=Weight),  # [N], out
         vertex: wp.array1d(dtype=Vertex),  # [N], out: numbers of the corners
     ):
@@ -131,6 +134,7 @@ def make(dim: int, dtype: type, words: int, packed: bool) -> SimpleNamespace:
         to grow the table.
         """
         t = wp.tid() + start
+        place = t * chunk * corners
         n = own[t, 0]
         stop = own[t, 1]
         first = int(progress[t])
@@ -139,20 +143,20 @@ def make(dim: int, dtype: type, words: int, packed: bool) -> SimpleNamespace:
             points = wp.min(chunk, last - first)
             for p in range(points):
                 i = first + p
-                floor, order = split(elevate(feature[i], scale, subdiagonal))
-                weight[i] = barycentric(order)
+                floor, order = split(elevate(get_feature(feature, i), scale, subdiagonal))
+                put_weight(weight, i, barycentric(order))
                 corner = encode(floor, low, stride, graph, i)
                 for k in range(corners):
-                    wanted[t, p * corners + k] = corner
+                    put_code(wanted, place + p * corners + k, corner)
                     prefetch(slots, first_slot(corner, shift))
                     if k < dim:
-                        corner += step[axis_label(order[k])]
+                        corner += get_code(step, axis_label(order[k]))
             for c in range(points * corners):
-                prefetch_code(slots, list, first_slot(wanted[t, c], shift))
+                prefetch_code(slots, list, first_slot(get_code(wanted, place + c), shift))
             for p in range(points):
                 row = Vertex()
                 for k in range(corners):
-                    corner = wanted[t, p * corners + k]
+                    corner = get_code(wanted, place + p * corners + k)
                     number = enter(slots, list, first_slot(corner, shift), corner, n, several)
                     if number == n:
                         n += 1
@@ -160,7 +164,7 @@ def make(dim: int, dtype: type, words: int, packed: bool) -> SimpleNamespace:
                             n = fetch_add(taken, block)
                             stop = n + block
                     row[k] = number
-                vertex[first + p] = row
+                put_vertex(vertex, first + p, row)
             first += points
         progress[t] = wp.int64(first)
         own[t, 0] = n

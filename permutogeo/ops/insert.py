@@ -48,7 +48,7 @@ class InsertionTable:
         self.runs = max(1, min(wanted, count // _FEWEST_POINTS))
         edge = [count * t // self.runs for t in range(self.runs + 1)]
         self.next, self.end = torch.tensor(edge[:-1]), torch.tensor(edge[1:])
-        self.workspace = torch.empty(self.runs, CHUNK * corners, words, dtype=torch.int64)
+        self.workspace = torch.empty(self.runs * CHUNK * corners, words, dtype=torch.int64)
         self.tools = bridge.load_kernels(kernels.make_tools, words, packed, device=_CPU)
         least = max(8 * CHUNK * corners, count)
         self._allocate(min(_MOST_FIRST_SLOTS, power_of_two(least)))
@@ -76,7 +76,7 @@ class InsertionTable:
                 *(int(self.runs > 1), self.block, bridge.array(self.taken, 1)),
                 *(bridge.array(self.slots, 1), bridge.array(self.list, 1)),
                 *(bridge.array(self.own, 2), bridge.array(self.next, 1)),
-                bridge.array(self.workspace, 2),
+                bridge.array(self.workspace, 1),
                 *(bridge.array(weight, 1), bridge.array(vertex, 1)),
                 device=_CPU,
                 grain=1,
