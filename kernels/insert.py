@@ -18,7 +18,7 @@ import warp as wp
 
 from permutogeo.kernels import simplex, table
 from permutogeo.kernels.build import code_functions
-from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
+from permutogeo.kernels.module import kernel, named
 from permutogeo.kernels.unstrided import reader, writer
 
 # Points that are embedded before their corners are inserted, so that the slots are in the cache.
@@ -233,10 +233,12 @@ def _table(words: int, packed: bool) -> SimpleNamespace:
 
 
 def _renumbering(module: wp.Module) -> SimpleNamespace:
-    distance, not_negative = _AHEAD, NOT_NEGATIVE
+    distance = _AHEAD
 
     @wp.func_native(table.PREFETCH)
     def prefetch(items: wp.array1d(dtype=wp.int32), index: int): ...
+
+    integer, put_integer = reader(wp.int32), writer(wp.int32)
 
     @kernel(module)
     def renumber(
@@ -248,16 +250,17 @@ def _renumbering(module: wp.Module) -> SimpleNamespace:
         """Replace numbers by positions in the sorted list. A thread owns a corner."""
         c = wp.tid() + start
         if scattered > 0:
-            prefetch(position, vertex[wp.min(c + distance, vertex.shape[0] - 1) & not_negative])
-        vertex[c] = position[vertex[c] & not_negative]
+            prefetch(position, integer(vertex, wp.min(c + distance, vertex.shape[0] - 1)))
+        put_integer(vertex, c, integer(position, integer(vertex, c)))
 
     return SimpleNamespace(renumber=renumber)
 
 
 def _packed_tools(module: wp.Module, words: int) -> SimpleNamespace:
     slotted, first_slot = _table(words, True), table.functions(words).first_slot
-    Code, enter, prefetch = slotted.Code, slotted.enter, slotted.prefetch
+    Code, Slot, enter, prefetch = slotted.Code, slotted.Slot, slotted.enter, slotted.prefetch
     high, low_bits, distance = wp.uint64(32), wp.int64(2**31 - 1), _AHEAD
+    get, put, put_code, put_integer = reader(Slot), writer(Slot), writer(Code), writer(wp.int32)
 
     @wp.func
     def code_of(entry: wp.int64):
@@ -300,8 +303,8 @@ def _packed_tools(module: wp.Module, words: int) -> SimpleNamespace:
         first = t * part
         n = first
         for s in range(first, first + wp.min(part, slots.shape[0] - first)):
-            held = slots[s]
-            slots[n] = held  # without a branch, which no processor predicts
+            held = get(slots, s)
+            put(slots, n, held)  # without a branch, which no processor predicts
             n += int(held != wp.int64(-1))
         count[t] = n - first
 
@@ -314,10 +317,11 @@ def _packed_tools(module: wp.Module, words: int) -> SimpleNamespace:
     ):
         """Codes and positions from the sorted slots of a table. A thread owns a position."""
         r = wp.tid() + start
-        ahead = entry[wp.min(r + distance, entry.shape[0] - 1)]
+        ahead = get(entry, wp.min(r + distance, entry.shape[0] - 1))
         prefetch_position(position, int(ahead & low_bits))
-        code[r] = code_of(entry[r])
-        position[int(entry[r] & low_bits)] = r
+        held = get(entry, r)
+        put_code(code, r, code_of(held))
+        put_integer(position, int(held & low_bits), r)
 
     return SimpleNamespace(move=move, compact=compact, unpack=unpack)
 

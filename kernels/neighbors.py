@@ -7,6 +7,7 @@ import warp as wp
 
 from permutogeo.kernels import table
 from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
+from permutogeo.kernels.unstrided import reader
 
 # Vertices per thread, after one binary search.
 BLOCK = 256
@@ -17,7 +18,7 @@ def make(words: int) -> SimpleNamespace:
     module = named("neighbors", words)
     codes = table.functions(words)
     Code, less, lower_bound = codes.Code, codes.less, codes.lower_bound
-    block = BLOCK
+    get, block = reader(Code), BLOCK
     not_negative = NOT_NEGATIVE
 
     @kernel(module)
@@ -47,8 +48,8 @@ def make(words: int) -> SimpleNamespace:
         if last < count:
             end = lower_bound(code, code[last] + shift)
         while v < last and j < end:
-            wanted = code[v & not_negative] + shift
-            found = code[j & not_negative]
+            wanted = get(code, v) + shift
+            found = get(code, j)
             below = int(less(found, wanted))
             above = int(less(wanted, found))
             absent = -(below | above)
