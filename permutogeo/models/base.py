@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MLP, BatchNorm, Linear
 
-from permutogeo.checks import check_integer, check_matrix, check_parameters, fail
+from permutogeo.checks import (
+    check_integer,
+    check_matrix,
+    check_parameter_dtype,
+    check_parameters,
+    fail,
+)
 from permutogeo.lattice import Incidence, Lattice, suggest_scale
 from permutogeo.lattice.normalization import append_ones, divide_by_mass
 from permutogeo.lattice.points import LatticeAndOutput, resolve_lattice
@@ -133,6 +139,7 @@ class PointModel(Pretrained):
         check_matrix(self, "x", x, device=found.device, rows=rows, channels=channels)
         if channels != -1:
             check_parameters(self, x)
+        check_parameter_dtype(self, "x", x)
         if getattr(self, "task", "point") == "graph":
             if at is not None:
                 fail(self, "Expected no output points with task='graph' (got a pair)")
