@@ -85,7 +85,7 @@ def build(name, task, parameters):
             return LatticeModel(LATTICE[name], sample, width, task.classes, **options)
         return BASELINES[name](name, channels, width, task.classes, task.kind)
 
-    sizes = {width: count_parameters(make(width)) for width in range(8, 161, 8)}
+    sizes = {width: count_parameters(make(width)) for width in range(8, 161, 4)}
     return make(min(sizes, key=lambda width: abs(sizes[width] - parameters)))
 
 

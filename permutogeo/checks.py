@@ -128,6 +128,20 @@ def _refuse_device(owner: torch.nn.Module, device: torch.device, what: str) -> N
     )
 
 
+def check_parameter_dtype(owner: torch.nn.Module, name: str, x: Tensor) -> None:
+    """Raise unless ``x`` has the type of the parameters of ``owner``; autocast casts by itself."""
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
+        return
+    dtype = next(owner.parameters()).dtype
+    if x.dtype != dtype:
+        fail(
+            owner,
+            f"Expected '{name}' of {dtype} like the parameters (got {x.dtype}); convert one of "
+            "them with .to()",
+            TypeError,
+        )
+
+
 def check_not_vmapped(owner: Any, x: Any) -> None:
     """Raise under ``torch.vmap``, for layers that depend on the data of their input."""
     if torch.compiler.is_compiling() or not isinstance(x, Tensor):

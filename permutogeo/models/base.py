@@ -10,7 +10,13 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MLP, BatchNorm, Linear
 
-from permutogeo.checks import check_integer, check_matrix, check_parameters, fail
+from permutogeo.checks import (
+    check_integer,
+    check_matrix,
+    check_parameter_dtype,
+    check_parameters,
+    fail,
+)
 from permutogeo.lattice import Incidence, Lattice, suggest_scale
 from permutogeo.lattice.normalization import append_ones, divide_by_mass
 from permutogeo.lattice.points import LatticeAndOutput, resolve_lattice
@@ -133,6 +139,7 @@ class PointModel(Pretrained):
         check_matrix(self, "x", x, device=found.device, rows=rows, channels=channels)
         if channels != -1:
             check_parameters(self, x)
+        check_parameter_dtype(self, "x", x)
         if getattr(self, "task", "point") == "graph":
             if at is not None:
                 fail(self, "Expected no output points with task='graph' (got a pair)")
@@ -188,7 +195,12 @@ class LatticeBlock(torch.nn.Module):
 
 
 class AttentionBlock(torch.nn.Module):
-    """Lattice attention and an MLP, each residual after a norm, ``num_layers`` times."""
+    """Lattice attention and an MLP, each residual after a norm, ``num_layers`` times.
+
+    A channelwise convolution before each attention tells directions apart, whose weights are equal
+    at the start: the positional encoding of the `"Conditional Positional Encodings for Vision
+    Transformers" <https://arxiv.org/abs/2102.10882>`_ paper. A norm follows the last layer.
+    """
 
     #: Channels of a head.
     head_channels = 16
@@ -199,6 +211,10 @@ class AttentionBlock(torch.nn.Module):
         while out_channels % heads:
             heads -= 1
         self.lin = Linear(in_channels, out_channels)
+        self.convs = torch.nn.ModuleList(
+            LatticeConv(out_channels, out_channels, dim, groups=out_channels)
+            for _ in range(num_layers)
+        )
         self.attentions = torch.nn.ModuleList(
             LatticeAttention(out_channels, out_channels, dim, heads) for _ in range(num_layers)
         )
@@ -207,20 +223,22 @@ class AttentionBlock(torch.nn.Module):
             for _ in range(num_layers)
         )
         self.norms = torch.nn.ModuleList(
-            LatticeNorm(out_channels, dim) for _ in range(2 * num_layers)
+            LatticeNorm(out_channels, dim) for _ in range(2 * num_layers + 1)
         )
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
-        for layer in [self.lin, *self.attentions, *self.mlps, *self.norms]:
+        for layer in [self.lin, *self.convs, *self.attentions, *self.mlps, *self.norms]:
             layer.reset_parameters()
 
     def forward(self, values: Tensor, lattice: Lattice) -> Tensor:
         values = self.lin(values)
-        for i, (attention, mlp) in enumerate(zip(self.attentions, self.mlps, strict=True)):
+        layers = zip(self.convs, self.attentions, self.mlps, strict=True)
+        for i, (conv, attention, mlp) in enumerate(layers):
+            values = values + conv(values, lattice)
             values = values + attention(self.norms[2 * i](values, lattice), lattice)
             values = values + mlp(self.norms[2 * i + 1](values, lattice))
-        return values
+        return self.norms[-1](values, lattice)
 
 
 def splat_mean(lattice: Lattice, x: Tensor, at: Incidence | None = None) -> Tensor:

@@ -8,12 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from permutogeo.checks import check_integer, fail
+from permutogeo.checks import check_integer, check_parameter_dtype, fail
+from permutogeo.lattice import Incidence, Lattice
 from permutogeo.models.base import count_graphs
 from permutogeo.nn import BilateralConv
 from permutogeo.weights.pretrained import Pretrained
 
 Layers = Sequence[tuple[int, int, int]]
+Pair = tuple[Tensor, Tensor]
+LatticeAndGrid = tuple[Lattice, Incidence]
 
 
 class GridStem(torch.nn.Module):
@@ -57,16 +60,29 @@ class GridStem(torch.nn.Module):
         place = (torch.arange(self.side) + self.margin) * step
         self.grid.copy_(torch.cartesian_prod(place, place).flip(1))
 
-    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None) -> Tensor:
-        """Return values on the grid of each graph, ``[B, C, side, side]``; the last feature runs
-        along the rows."""
+    def with_grid(self, feature: Tensor, batch: Tensor | None) -> tuple[Pair, Pair]:
+        """Return features and graphs of the points and of the grid of each graph."""
         if batch is None:
-            batch = torch.zeros(x.shape[0], dtype=torch.long, device=x.device)
+            batch = torch.zeros(feature.shape[0], dtype=torch.long, device=feature.device)
         count = count_graphs(batch)
         grid = self.grid.to(feature.dtype).repeat(count, 1)
-        graph = torch.arange(count, device=x.device).repeat_interleave(self.side**2)
-        out = self.conv(x, (feature, grid), (batch, graph))
-        return out.view(count, self.side, self.side, -1).permute(0, 3, 1, 2)
+        graph = torch.arange(count, device=feature.device).repeat_interleave(self.side**2)
+        return (feature, grid), (batch, graph)
+
+    def forward(
+        self,
+        x: Tensor,
+        feature: Tensor | None,
+        batch: Tensor | None = None,
+        lattice: LatticeAndGrid | None = None,
+    ) -> Tensor:
+        """Return values on the grid of each graph, ``[B, C, side, side]``; the last feature runs
+        along the rows."""
+        if feature is None:
+            out = self.conv(x, None, None, lattice)
+        else:
+            out = self.conv(x, *self.with_grid(feature, batch), lattice)
+        return out.view(-1, self.side, self.side, out.shape[1]).permute(0, 3, 1, 2)
 
 
 class GridNet(Pretrained):
@@ -116,15 +132,47 @@ class GridNet(Pretrained):
                 torch.nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
                 torch.nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
 
-    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
+    def build_lattice(self, feature: Tensor, batch: Tensor | None = None) -> LatticeAndGrid:
+        """Return the lattice over points and grid, to build it once for several calls.
+
+        Args:
+            feature: Features of the points, divided by their bandwidths, in [0, extent].
+            batch: Graph of each point.
+        """
+        features, batches = self.first.with_grid(feature, batch)
+        return Lattice.build_bipartite(*features, *batches)
+
+    def forward(
+        self,
+        x: Tensor,
+        feature: Tensor | None,
+        batch: Tensor | None = None,
+        lattice: LatticeAndGrid | None = None,
+    ) -> Tensor:
         """Predict for each graph.
 
         Args:
             x: Values at the points.
-            feature: Features of the points, divided by their bandwidths, in [0, extent].
+            feature: Features of the points, divided by their bandwidths, in [0, extent]; may be
+                ``None`` if ``lattice`` is given.
             batch: Graph of each point. Points of different graphs do not interact.
+            lattice: The result of :meth:`build_lattice`, if it was built before.
         """
-        return self.rest(self.first(x, feature, batch))
+        if isinstance(x, Tensor):
+            check_parameter_dtype(self, "x", x)
+        if lattice is not None:
+            self._check_lattice(lattice)
+        return self.rest(self.first(x, feature, batch, lattice))
+
+    def _check_lattice(self, lattice: Any) -> None:
+        """Raise unless the output points of ``lattice`` are the grids of its graphs."""
+        if not isinstance(lattice, tuple | list) or len(lattice) != 2:
+            kind = type(lattice).__name__
+            fail(self, f"Expected 'lattice' as build_lattice returns it (got {kind})")
+        points = lattice[1].num_points
+        if points % self.first.side**2:
+            expected = f"a multiple of the {self.first.side**2} points of the grid"
+            fail(self, f"Expected {expected}, as build_lattice returns it (got {points})")
 
     def __repr__(self) -> str:
         options: dict[str, Any] = {"extent": self.extent, "radius": self.radius}

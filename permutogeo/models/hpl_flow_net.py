@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import MLP
 
-from permutogeo.checks import check_integer, check_matrix, check_pair, fail, prefix_errors
+from permutogeo.checks import (
+    check_integer,
+    check_matrix,
+    check_pair,
+    check_parameter_dtype,
+    fail,
+    prefix_errors,
+)
 from permutogeo.lattice import Incidence, Lattice
 from permutogeo.models.base import LatticeBlock, PointModel, splat_mean
 from permutogeo.nn import LatticePool, LatticeUnpool
@@ -114,6 +121,7 @@ class HPLFlowNet(PointModel):
         channels = first.shape[1]
         rows = at.num_points
         check_matrix(self, "x[1]", second, device=both.device, rows=rows, channels=channels)
+        check_parameter_dtype(self, "x[1]", second)
         lifted = self.lift(torch.cat([first, second]))
         lifted, other = lifted[: first.shape[0]], lifted[first.shape[0] :]
         levels, maps = self._encode(splat_mean(both, lifted), splat_mean(both, other, at), both)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch_geometric.nn import Linear
 
 from permutogeo.checks import check_integer, fail
+from permutogeo.lattice import Lattice
 from permutogeo.models.base import LatticeBlock, PointModel, count_graphs, splat_mean
 from permutogeo.nn import LatticePool
 
@@ -91,15 +92,26 @@ class LatticeCNet(PointModel):
         place = (torch.arange(self.read) + 0.5) * (self.extent / self.read)
         self.grid.copy_(torch.cartesian_prod(*[place] * self.dim).view(-1, self.dim))
 
-    def forward(self, x: Tensor, feature: Tensor, batch: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        feature: Tensor | None,
+        batch: Tensor | None = None,
+        lattice: Lattice | None = None,
+    ) -> Tensor:
         """Predict for each graph.
 
         Args:
             x: Values at the points.
-            feature: Features of the points, divided by their bandwidths, in [0, extent].
+            feature: Features of the points, divided by their bandwidths, in [0, extent]; may be
+                ``None`` if ``lattice`` is given.
             batch: Graph of each point. Points of different graphs do not interact.
+            lattice: The lattice over the features, if it was built before.
         """
-        lattice, _ = self.resolve(x, feature, batch)
+        lattice, at = self.resolve(x, feature, batch, lattice)
+        if at is not None:
+            fail(self, "Expected no output points, since it predicts for graphs (got a pair)")
+        batch = lattice.batch
         values = splat_mean(lattice, x)
         for level, block in enumerate(self.blocks):
             if level > 0:

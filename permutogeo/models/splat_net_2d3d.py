@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch_geometric.nn import MLP
 
 from permutogeo.checks import check_integer, check_pair, fail, prefix_errors
+from permutogeo.lattice import Incidence, Lattice
 from permutogeo.models.splat_net import SplatNet
 from permutogeo.nn import BilateralConv
 from permutogeo.weights.pretrained import Pretrained
+
+
+class JointLattices(NamedTuple):
+    """The lattices of a call of :class:`SplatNet2D3D`.
+
+    Args:
+        points: One lattice over the points in space for each scale.
+        samples: One lattice over the samples in the plane of their view for each scale.
+        to_points: The lattice over the samples in space, and the points on it.
+        to_samples: The lattice over the points in space, and the samples on it.
+    """
+
+    points: list[Lattice]
+    samples: list[Lattice]
+    to_points: tuple[Lattice, Incidence]
+    to_samples: tuple[Lattice, Incidence]
 
 
 class SplatNet2D3D(Pretrained):
@@ -84,33 +101,72 @@ class SplatNet2D3D(Pretrained):
         for layer in layers:
             layer.reset_parameters()
 
-    def forward(
+    def build_lattices(
         self,
-        x: tuple[Tensor, Tensor],
         position: tuple[Tensor, Tensor],
         plane: Tensor,
         batch: tuple[Tensor, Tensor] | None = None,
         view: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Predict at the points and at the samples of the views.
+    ) -> JointLattices:
+        """Return the lattices over points and samples, to build them once for several calls.
 
         Args:
-            x: Values at the points and at the samples.
             position: Position in space of the points and of the samples.
             plane: Position of the samples in their view.
             batch: Scene of the points and of the samples.
             view: View of each sample; samples of different views are not neighbors in the plane.
         """
-        x_points, x_samples = prefix_errors(self, check_pair, "x", x)
         points, samples = prefix_errors(self, check_pair, "position", position)
-        if plane.shape[0] != samples.shape[0]:
-            fail(self, f"Expected 'plane' of {len(samples)} samples (got {len(plane)})")
         scene = (None, None) if batch is None else prefix_errors(self, check_pair, "batch", batch)
-        own = self.points(x_points, points, scene[0]).relu()
-        seen = self.samples(x_samples, plane, view if view is not None else scene[1]).relu()
+        view = scene[1] if view is None else view
+        scales = self.points.scales
+        return JointLattices(
+            [Lattice.build(points * scale, scene[0]) for scale in scales],
+            [Lattice.build(plane * scale, view) for scale in scales],
+            Lattice.build_bipartite(samples, points, scene[1], scene[0]),
+            Lattice.build_bipartite(points, samples, scene[0], scene[1]),
+        )
+
+    def forward(
+        self,
+        x: tuple[Tensor, Tensor],
+        position: tuple[Tensor, Tensor] | None,
+        plane: Tensor | None,
+        batch: tuple[Tensor, Tensor] | None = None,
+        view: Tensor | None = None,
+        lattices: JointLattices | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Predict at the points and at the samples of the views.
+
+        Args:
+            x: Values at the points and at the samples.
+            position: Position in space of the points and of the samples; like ``plane``, may be
+                ``None`` if ``lattices`` are given.
+            plane: Position of the samples in their view.
+            batch: Scene of the points and of the samples.
+            view: View of each sample; samples of different views are not neighbors in the plane.
+            lattices: The result of :meth:`build_lattices`, if they were built before.
+        """
+        x_points, x_samples = prefix_errors(self, check_pair, "x", x)
+        if position is None and plane is None and lattices is not None:
+            points, samples = None, None
+        else:
+            points, samples = prefix_errors(self, check_pair, "position", position)
+            if plane is None or plane.shape[0] != samples.shape[0]:
+                got = None if plane is None else len(plane)
+                fail(self, f"Expected 'plane' of {len(samples)} samples (got {got})")
+        if lattices is not None and not isinstance(lattices, JointLattices):
+            fail(self, f"Expected 'lattices' of build_lattices (got {type(lattices).__name__})")
+        given = lattices or (None,) * 4
+        scene = (None, None) if batch is None else prefix_errors(self, check_pair, "batch", batch)
+        view = scene[1] if view is None else view
+        own = self.points(x_points, points, scene[0], given[0]).relu()
+        seen = self.samples(x_samples, plane, view, given[1]).relu()
         back = None if batch is None else (scene[1], scene[0])
-        to_points = self.to_points(seen, (samples, points), back)
-        to_samples = self.to_samples(own, (points, samples), batch)
+        there = None if samples is None else (samples, points)
+        here = None if samples is None else (points, samples)
+        to_points = self.to_points(seen, there, back, given[2])
+        to_samples = self.to_samples(own, here, batch, given[3])
         return (
             self.predict_points(torch.cat([own, to_points], 1)),
             self.predict_samples(torch.cat([seen, to_samples], 1)),

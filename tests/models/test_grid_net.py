@@ -1,8 +1,10 @@
 """The bilateral stem of grid networks."""
 
 import numpy as np
+import pytest
 import torch
 
+from permutogeo import Lattice
 from permutogeo.models import BNNDeepCNet, BNNLeNet
 from permutogeo.testing.reference import ReferenceLattice
 
@@ -38,3 +40,33 @@ def test_far_from_ink_is_nothing():
     assert near > 0.1 and far == 0
     ring = out[:, 8:10, 8:10].abs().amax()
     assert 0 < ring < 0.1 * near
+
+
+@pytest.mark.parametrize(
+    "model",
+    [BNNLeNet(1, 5, extent=20.0, side=28), BNNDeepCNet(1, 5, 20.0, depth=2, hidden_channels=4)],
+    ids=["BNNLeNet", "BNNDeepCNet"],
+)
+def test_given_lattice(model, drawings):
+    model = model.double().eval()
+    x, feature, batch = drawings()
+    expected = model(x, feature, batch)
+    lattice = model.build_lattice(feature, batch)
+    assert torch.equal(model(x, None, None, lattice), expected)
+    assert torch.equal(model(x, feature, batch, lattice), expected)
+    alone = model(x[:40], None, None, model.build_lattice(feature[:40]))
+    torch.testing.assert_close(alone, expected[:1])
+
+
+def test_errors(drawings):
+    model = BNNLeNet(1, 5, extent=20.0, side=28)
+    x, feature, batch = drawings(dtype=torch.float32)
+    lattice = model.build_lattice(feature, batch)
+    with pytest.raises(ValueError, match="BNNLeNet: Expected 'lattice' as build_lattice returns"):
+        model(x, feature, batch, lattice[0])
+    with pytest.raises(ValueError, match=r"Expected a multiple of the 576 points .*\(got 10\)"):
+        model(x, None, None, Lattice.build_bipartite(feature, feature[:10]))
+    with pytest.raises(ValueError, match="Expected 'lattice' built from the points of 'feature'"):
+        model(x, feature + 1, batch, lattice)
+    with pytest.raises(TypeError, match=r"BNNLeNet: Expected 'x' of torch.float32 like the param"):
+        model(x.double(), feature, batch)

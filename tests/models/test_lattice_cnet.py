@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch_geometric.data import Batch
 
-from permutogeo import weights
+from permutogeo import Lattice, weights
 from permutogeo.datasets import Assamese, SparseMNIST
 from permutogeo.models import LatticeCNet
 from permutogeo.transforms import BilateralFeature
@@ -46,3 +46,13 @@ def test_pretrained_digits(fraction, least, data_dir):
 def test_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_given_lattice(drawings):
+    model = LatticeCNet(1, 6, 5, 2, extent=20.0, depth=2).double().eval()
+    x, feature, batch = drawings()
+    expected, lattice = model(x, feature, batch), Lattice.build(feature, batch)
+    assert torch.equal(model(x, None, None, lattice), expected)
+    assert torch.equal(model(x, feature, batch, lattice), expected)
+    with pytest.raises(ValueError, match="LatticeCNet: Expected no output points"):
+        model(x, None, None, Lattice.build_bipartite(feature, feature))

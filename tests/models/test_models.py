@@ -200,6 +200,13 @@ def test_wrong_input(make):
         model(x[:50], feature)
     with pytest.raises(TypeError, match=rf"{name}: Expected 'batch' to be an int64 tensor"):
         model(x, feature, torch.zeros(60))
+    for dtype in (torch.float64, torch.float16):
+        with pytest.raises(
+            TypeError, match=rf"{name}: Expected 'x' of torch.float32 .*got {dtype}"
+        ):
+            model(x.to(dtype), feature)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert model(x.bfloat16(), feature).isfinite().all()
 
 
 # Other output points, given lattices, scales

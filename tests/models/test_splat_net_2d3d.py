@@ -55,6 +55,23 @@ def test_scenes_stay_apart():
         torch.testing.assert_close(found[:30], expected, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("batched", [False, True])
+def test_given_lattices(batched):
+    model = SplatNet2D3D((2, 3), 8, (4, 5)).double().eval()
+    position, plane, _ = scene(60)
+    position, plane = [each.double() for each in position], plane.double()
+    x = torch.rand(60, 2).double(), torch.rand(60, 3).double()
+    scenes = (torch.arange(2).repeat_interleave(30),) * 2 if batched else None
+    view = torch.arange(3).repeat_interleave(20)
+    expected = model(x, position, plane, scenes, view)
+    lattices = model.build_lattices(position, plane, scenes, view)
+    for found in (
+        model(x, None, None, lattices=lattices),
+        model(x, position, plane, scenes, view, lattices),
+    ):
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
 def test_errors():
     model = SplatNet2D3D((1, 1), 8, (2, 2))
     position, plane, _ = scene()
@@ -62,3 +79,10 @@ def test_errors():
         model((torch.rand(120, 1), torch.rand(120, 1)), position, plane[:5])
     with pytest.raises(ValueError, match="SplatNet2D3D: Expected 'x' to be a pair"):
         model(torch.rand(120, 1), position, plane)
+    with pytest.raises(ValueError, match=r"Expected 'plane' of 120 samples \(got None\)"):
+        model((torch.rand(120, 1), torch.rand(120, 1)), position, None)
+    lattices = model.build_lattices(position, plane)
+    with pytest.raises(ValueError, match=r"Expected 'lattices' of build_lattices \(got list\)"):
+        model((torch.rand(120, 1), torch.rand(120, 1)), position, plane, lattices=list(lattices))
+    with pytest.raises(TypeError, match=r"Expected 'x' of torch.float32 like the"):
+        model((torch.rand(120, 1).double(), torch.rand(120, 1)), position, plane)
