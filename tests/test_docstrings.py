@@ -52,7 +52,10 @@ def test_readme():
     assert names["smooth"].shape == names["image"].shape
 
 
-PAGES = ("start/concepts", "guides/bandwidths", "guides/compile", "guides/sharing")
+PAGES = (
+    *("start/concepts", "guides/bandwidths", "guides/compile", "guides/encoding"),
+    *("guides/sharing", "guides/solver"),
+)
 
 
 @pytest.mark.parametrize("page", [*PAGES, "guides/reproducibility"])

@@ -159,24 +159,26 @@ class Pretrained(torch.nn.Module):
 
     def push_to_hub(
         self,
-        name: str,
+        repo_id: str,
         *,
+        commit_message: str = "Upload the model",
         private: bool | None = None,
         token: str | None = None,
-        message: str = "Upload the model",
     ) -> str:
         """Upload the model to the Hub and return its address. Needs ``huggingface_hub``.
 
         Args:
-            name: ``"owner/name"``; the repository is created if it does not exist.
+            repo_id: ``"owner/name"``; the repository is created if it does not exist.
+            commit_message: Message of the commit.
             private: Whether a new repository is private.
             token: Token of the Hub; by default that of ``hf auth login``.
-            message: Message of the commit.
         """
         with tempfile.TemporaryDirectory() as temporary:
-            folder = Path(temporary, name.rpartition("/")[2])
+            folder = Path(temporary, repo_id.rpartition("/")[2])
             self.save_pretrained(folder)
-            return hub.upload_model(folder, name, private=private, token=token, message=message)
+            return hub.upload_model(
+                folder, repo_id, private=private, token=token, message=commit_message
+            )
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def test_extreme_scales_warn(make):
     with pytest.warns(ScaleWarning, match="hardly any points share a vertex"):
         make()(x, repeated * 1e4)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", ScaleWarning)
         make()(x, feature * 5)
 
 
@@ -59,5 +59,5 @@ def test_graphs_are_judged_by_themselves():
 
 def test_few_points_do_not_warn():
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", ScaleWarning)
         BilateralConv(2, 4, 3)(x[:20], torch.rand(20, 3) * 1e4)

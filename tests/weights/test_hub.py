@@ -1,5 +1,6 @@
 """Models of the Hub, with the library but without its server."""
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
@@ -58,11 +59,13 @@ def test_a_model_is_uploaded(monkeypatch):
 
         def upload_folder(self, repo_id, folder_path, commit_message):
             seen[repo_id] = sorted(path.name for path in Path(folder_path).iterdir())
+            seen["message"] = commit_message
             seen["card"] = Path(folder_path, "README.md").read_text()
 
     monkeypatch.setattr(library, "HfApi", Api)
-    assert model().push_to_hub("owner/name", token="t") == "https://huggingface.co/owner/name"
-    assert seen["token"] == "t"
+    address = model().push_to_hub("owner/name", token="t", commit_message="First")
+    assert address == "https://huggingface.co/owner/name"
+    assert seen["token"] == "t" and seen["message"] == "First"
     assert seen["owner/name"] == ["README.md", "config.json", "model.safetensors"]
     assert "from permutogeo.models import LatticeUNet" in seen["card"]
 
@@ -96,6 +99,15 @@ def test_the_mixin_reads_and_writes_the_same_folders(tmp_path):
     assert {"config.json", "model.safetensors"} <= {p.name for p in (tmp_path / "theirs").iterdir()}
     again = LatticeUNet.from_pretrained(tmp_path / "theirs")
     assert torch.equal(again(X, FEATURE), ours(X, FEATURE))
+
+
+def test_arguments_have_the_names_of_the_mixin():
+    library = pytest.importorskip("huggingface_hub")
+    ours, theirs = (
+        inspect.signature(kind.push_to_hub).parameters
+        for kind in (LatticeUNet, library.PyTorchModelHubMixin)
+    )
+    assert set(ours) <= set(theirs)
 
 
 def test_nothing_is_imported_or_downloaded_at_import():
