@@ -26,22 +26,21 @@ from _networks import (
     NORMALIZATIONS,
     ConvNet,
     SpatialTwin,
-    count_parameters,
-    draw_curves,
     epoch_printer,
     first_at,
     keep_small,
     load_or_exit,
-    operations,
     trainer_of,
 )
-from _record import arguments, record
 from torch_geometric.loader import DataLoader
 from torch_geometric.transforms import Compose
 
+from permutogeo.benchmarks.experiment import arguments, record
+from permutogeo.benchmarks.model_size import count_parameters, operations
 from permutogeo.datasets import Assamese
 from permutogeo.models import BNNDeepCNet, BNNLeNet, LatticeCNet
 from permutogeo.transforms import BilateralFeature
+from permutogeo.viz import curve_chart
 
 CLASSES, SIDE, EXTENT = 183, 96, 48.0
 # With the paper's 0.1, DeepCNet does not leave chance level in two epochs.
@@ -192,7 +191,7 @@ def main():
         n: [(row["epoch"], 100 * row["accuracy"]) for row in rows] for n, rows in runs.items()
     }
     curve = args.output / "curve.png"
-    draw_curves(curve, curves, "epoch", "validation accuracy (%)")
+    curve_chart(curve, curves, "epoch", "validation accuracy (%)")
     record(
         args, "Assamese characters", {"Assamese characters": table},
         curves={"Validation accuracy": curve}, rows=runs,

@@ -14,12 +14,12 @@ convolutions that do not fit into memory the table has the bytes that they need.
 import math
 
 import torch
-from _networks import draw_curves
-from _record import arguments, record
 
 import permutogeo as pg
+from permutogeo.benchmarks.experiment import arguments, record
 from permutogeo.benchmarks.timing import in_turn, threads
 from permutogeo.benchmarks.workloads import PAPER_FILTERS, paper_layers
+from permutogeo.viz import curve_chart
 
 PAPER = {  # milliseconds on a CPU and on a GPU: dense convolution in Caffe, and bilateral layer
     2: ("3.3 / 0.5", "4.8 / 2.8"),
@@ -148,7 +148,7 @@ def main():
         for name in ("lattice forward", "lattice forward + build", "dense forward")
     }
     picture = args.output / "runtime.png"
-    draw_curves(picture, curves, "dimensions", "milliseconds", log=True)
+    curve_chart(picture, curves, "dimensions", "milliseconds", log=True)
     title = f"Milliseconds with {args.threads} threads, {size[0]} x {size[1]} pixels"
     record(args, "Runtime", {title: table}, curves={"Runtime": picture})
 

@@ -1,6 +1,5 @@
 """Parts of the examples on bilateral networks; test_examples.py runs the whole scripts."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +8,7 @@ import torch
 from scipy.signal import correlate
 from torch_geometric.data import Data
 
-from permutogeo import Lattice
 from permutogeo.models import BNNLeNet
-from permutogeo.nn import LatticeConv
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4, 5])
@@ -87,26 +84,6 @@ def test_networks_of_the_options(examples):
     assert (lenet.extent, lenet.radius, lenet.normalize) == (40.0, 2, None)
 
 
-def test_operations(examples):
-    """Products by hand: of a spatial layer, a linear one, and one on the lattice."""
-    count = examples("_networks").operations
-    layers = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 5, 3), torch.nn.Flatten(), torch.nn.Linear(80, 7)
-    )
-    assert count(layers, lambda m: m(torch.rand(2, 3, 6, 6))) == pytest.approx(
-        (2 * 5 * 16 * 27 + 2 * 80 * 7) / 1e6
-    )
-    lattice = Lattice.build(4 * torch.rand(30, 2))
-    conv = torch.nn.Sequential(LatticeConv(3, 5, dim=2))
-    values = lattice.splat(torch.rand(30, 3))
-    wanted = lattice.num_vertices * 7 * 15 / 1e6
-    assert count(conv, lambda m: m[0](values, lattice)) == pytest.approx(wanted)
-    stem = BNNLeNet(1, 10, extent=20.0, side=28)
-    got = count(stem, lambda m: m(torch.ones(9, 1), 20 * torch.rand(9, 2)))
-    rest = 50 * 64 * 500 + 500 * 800 + 5000
-    assert rest / 1e6 < got < (rest + 7 * 20 * 1000) / 1e6
-
-
 def test_learning_rates(examples, tmp_path):
     """The one of least loss, where those that diverge lose; trials are kept and not made again."""
     choose, args, tried = examples("_networks").choose_lr, SimpleNamespace(output=tmp_path), []
@@ -122,31 +99,6 @@ def test_learning_rates(examples, tmp_path):
     assert tried == [0.03, 0.3, 3.0]
     lines = (tmp_path / "lr_cnn_9x9.csv").read_text().splitlines()
     assert lines[0] == "lr,score" and len(lines) == 4
-
-
-def test_options(examples, monkeypatch):
-    """Defaults give the type of an option; False makes it a flag."""
-    monkeypatch.setattr("sys.argv", ["examples/paper/tiles.py"])
-    make = examples("_record").arguments
-    parser = make("A script.", data=(None, "a folder"), lr=0.1, network_steps=0, today=False)
-    args = parser.parse_args(["--network-steps", "4", "--today", "--data", "x"])
-    assert (args.data, args.lr, args.network_steps, args.today) == ("x", 0.1, 4, True)
-    assert str(args.output) == "runs/tiles" and not args.quick
-
-
-def test_record(examples, tmp_path, capsys):
-    """The same table is printed and written to the result file, the record and the page."""
-    args = SimpleNamespace(output=tmp_path, seed=0)
-    rows = {"BNN": {"steps": 1234, "IoU": 0.98765}, "CNN": {"steps": None}}
-    examples("_record").record(args, "Tiles", {"Steps": rows}, seconds=3)
-    assert capsys.readouterr().out.splitlines()[1:] == [
-        "Steps", "     steps     IoU", "BNN   1234  0.9877", "CNN      –       –",
-    ]  # fmt: skip
-    table = json.loads((tmp_path / "table_0.json").read_text())
-    assert table["rows"] == [["BNN", "1234", "0.9877"], ["CNN", "–", "–"]]
-    found = json.loads((tmp_path / "results.json").read_text())
-    assert found["tables"] == {"Steps": rows} and found["seconds"] == 3
-    assert "0.9877" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_twins_share_their_sizes(examples):
