@@ -30,6 +30,19 @@ def test_no_convolution_that_does_not_fit(examples):
     assert 50**4 * 53 * 4 < size((50,) * 4, 3) < 10e9
 
 
+def test_cells_of_the_runtime_table(examples):
+    """Times with building stand in brackets; what does not fit is said."""
+    row = {"taps": 63, "vertices": 257046, "build": 50.4, "lattice forward": 70.6,
+           "lattice forward + build": 1121.2, "lattice forward + backward": 346.7,
+           "lattice forward + backward + build": 385.2}  # fmt: skip
+    row |= dict.fromkeys(("dense forward", "dense forward + backward"), "out of memory: 225 GB")
+    found = examples("runtime_table").cells(5, row)
+    assert (found["vertices"], found["build"]) == ("257,046", "50.4")
+    assert found["lattice: forward"] == "70.6 (1,121.2)"
+    assert found["lattice: with backward"] == "346.7 (385.2)"
+    assert found["dense: forward"] == "out of memory: 225 GB"
+
+
 def pixel_places(count):
     y, x = np.mgrid[:28, :28]
     pos = torch.from_numpy(np.stack([x, y], -1).reshape(-1, 2)).float().repeat(count, 1)
