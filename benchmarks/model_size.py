@@ -39,7 +39,12 @@ def operations(model: torch.nn.Module, call: Callable[[Any], object]) -> float:
 
     kinds = {torch.nn.Conv2d: spatial, torch.nn.Linear: spatial, Linear: spatial}
     kinds |= {LatticeConv: on_lattice, BilateralConv: on_lattice}
-    hooks = [m.register_forward_hook(kinds[type(m)]) for m in model.modules() if type(m) in kinds]
+    hooks = [
+        module.register_forward_hook(count)
+        for module in model.modules()
+        for kind, count in kinds.items()
+        if isinstance(module, kind)
+    ]
     was_training = model.training
     call(model.eval())
     model.train(was_training)

@@ -9,6 +9,8 @@ from scipy.signal import correlate
 from torch_geometric.data import Data
 
 from permutogeo.models import BNNLeNet
+from permutogeo.nn import BilateralConv
+from permutogeo.testing import reference
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4, 5])
@@ -87,7 +89,9 @@ def test_distorted_characters(examples):
 def test_networks_of_the_options(examples):
     """The arguments reach the first layers."""
     digits, characters = examples("sparse_digits"), examples("assamese")
-    args = SimpleNamespace(interpolation="mean", extent=36.0, normalize="none", radius=2)
+    args = SimpleNamespace(
+        interpolation="mean", extent=36.0, normalize="none", radius=2, published=False
+    )
     bnn, feature = digits.network("BNN", args)
     assert (bnn.extent, bnn.normalize) == (36.0, None)
     found = feature(Data(pos=torch.full((1, 2), 27.0), x=torch.ones(1, 1))).feature
@@ -95,6 +99,30 @@ def test_networks_of_the_options(examples):
     assert digits.network("LeNet", args)[0].interpolation == "mean"
     lenet = characters.CONTENDERS["BNN-LeNet"].make(args, 40.0)
     assert (lenet.extent, lenet.radius, lenet.normalize) == (40.0, 2, None)
+
+
+def test_published_layer(examples):
+    """Against the oracle: the Gaussian in all filters, and both densities of the authors' code."""
+    rng = np.random.default_rng(0)
+    source, target = 4 * rng.random((30, 2)), 4 * rng.random((40, 2))
+    conv = examples("assamese").PublishedConv(BilateralConv(1, 3, 2)).double()
+    gaussian = conv.gaussian(conv.filter_weight).numpy()
+    assert (
+        conv.bias is None and (gaussian == conv.effective_filter().detach().numpy()[:, 0].T).all()
+    )
+    torch.nn.init.normal_(conv.filter_weight)
+    pair = tuple(map(torch.from_numpy, (source, target)))
+    found = conv(torch.ones(30, 1).double(), pair).detach().numpy()
+    lattice, at = reference.ReferenceLattice.build_bipartite(source, target)
+    read = [lattice.slice(np.eye(lattice.num_vertices), where) for where in (None, at)]
+    offsets = reference.stencil(2, 1)
+    before, after = (
+        (each @ lattice.convolve_shared(each.sum(0)[:, None], gaussian, offsets)) ** -0.5
+        for each in read
+    )
+    bank = gaussian[:, None, None] + conv.filter_weight.detach().numpy()
+    wanted = after * (read[1] @ lattice.convolve(read[0].T @ before, bank, offsets, 1))
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def test_learning_rates(examples, tmp_path):
