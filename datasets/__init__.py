@@ -4,6 +4,7 @@ from permutogeo.datasets.assamese import Assamese
 from permutogeo.datasets.bodies import Bodies
 from permutogeo.datasets.bsds500 import BSDS500
 from permutogeo.datasets.denoising_pairs import DenoisingPairs
+from permutogeo.datasets.guided_samples import GuidedSamples, RandomParts
 from permutogeo.datasets.labeled_meshes import LabeledMeshes
 from permutogeo.datasets.material_scenes import MaterialScenes
 from permutogeo.datasets.mesh_folder import MeshFolder
@@ -29,6 +30,7 @@ __all__ = [
     "Assamese",
     "Bodies",
     "DenoisingPairs",
+    "GuidedSamples",
     "LabeledMeshes",
     "MaterialScenes",
     "MeshFolder",
@@ -37,6 +39,7 @@ __all__ = [
     "OpenMeshes",
     "PartMeshes",
     "PrincetonShapes",
+    "RandomParts",
     "RoomScenes",
     "SharpShapes",
     "SparseMNIST",

@@ -31,11 +31,12 @@ from pathlib import Path
 
 import matplotlib
 import torch
-from _baselines import BASELINES, prepare
 from _tasks import TASKS
 from torch.nn import functional
 from torch_geometric.data import Batch
 
+from permutogeo.benchmarks.baselines import BASELINES, prepare
+from permutogeo.benchmarks.model_size import count_parameters
 from permutogeo.benchmarks.record import write_table
 from permutogeo.models import BilateralTransformer, LatticeNet, LatticeUNet, SplatNet
 
@@ -87,10 +88,6 @@ def build(name, task, parameters):
 
     sizes = {width: count_parameters(make(width)) for width in range(8, 161, 4)}
     return make(min(sizes, key=lambda width: abs(sizes[width] - parameters)))
-
-
-def count_parameters(model):
-    return sum(p.numel() for p in model.parameters())
 
 
 def as_input(item, task):

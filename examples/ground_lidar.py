@@ -16,7 +16,6 @@ import copy
 from pathlib import Path
 
 import torch
-from _maps import draw_map
 from torch.nn.functional import cross_entropy
 
 from permutogeo.data import from_point_cloud
@@ -24,7 +23,7 @@ from permutogeo.datasets import write_terrain
 from permutogeo.functional import gaussian_filter
 from permutogeo.models import LatticeUNet
 from permutogeo.tiles import map_tiles
-from permutogeo.viz import image_panels
+from permutogeo.viz import cloud_map, image_panels
 
 GROUND = 2
 # Metres in x, y and z for a unit of the lattice.
@@ -92,8 +91,8 @@ def draw(path, low, width, picture):
     part = ((data.pos >= low) & (data.pos < low + width))[:, :2].all(dim=1)
     pos, truth, found = data.pos[part], data.truth[part], data.classification[part]
     wrong = (truth == GROUND) != (found == GROUND)
-    panels = {"true classes": draw_map(pos, truth), "ground and other": draw_map(pos, found)}
-    panels["errors in magenta"] = draw_map(pos, found, wrong)
+    panels = {"true classes": cloud_map(pos, truth), "ground and other": cloud_map(pos, found)}
+    panels["errors in magenta"] = cloud_map(pos, found, wrong=wrong)
     image_panels(panels, picture)
 
 

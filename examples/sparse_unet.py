@@ -17,14 +17,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import torch
-from _maps import draw_map
 from torch import nn
 from torch.nn.functional import cross_entropy, pad
 
 import permutogeo.compat.spconv.pytorch as spconv  # for spconv: import spconv.pytorch as spconv
 from permutogeo.data import from_point_cloud
 from permutogeo.datasets import write_terrain
-from permutogeo.viz import image_panels
+from permutogeo.viz import cloud_map, image_panels
 
 CLASSES = torch.tensor([2, 5, 6])  # ground, tree, building
 
@@ -126,10 +125,10 @@ def main():
         print(f"  {name}: IoU {float(both / any_.sum()):.3f}")
     north = pos[~south]
     panels = {
-        "true classes": draw_map(north, truth[~south]),
-        "sparse U-Net": draw_map(north, found),
+        "true classes": cloud_map(north, truth[~south]),
+        "sparse U-Net": cloud_map(north, found),
     }
-    panels["errors in magenta"] = draw_map(north, found, ~right)
+    panels["errors in magenta"] = cloud_map(north, found, wrong=~right)
     note = {"sparse U-Net": f"{float(right.double().mean()):.1%} of the points correct"}
     image_panels(panels, args.output / "classes.png", notes=note, columns=1, width=480)
 

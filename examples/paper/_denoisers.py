@@ -1,13 +1,11 @@
-"""Denoisers of ``denoise_images.py``: single filters, a network, filters of other libraries.
+"""Denoisers of ``denoise_images.py``: single filters and networks.
 
 Each maps the pixels of an image, with noisy intensities ``x``, to clean intensities.
 """
 
-import importlib.util
 import math
 from itertools import chain, pairwise
 
-import numpy as np
 import torch
 
 from permutogeo.models import BilateralNet
@@ -111,45 +109,3 @@ def _size(data):
 def _unit(x):
     """Scale intensities to about zero mean and unit variance."""
     return 4 * x - 2
-
-
-class Peer(torch.nn.Module):
-    """A filter of another library, called with an image ``[H, W]`` and its settings."""
-
-    def __init__(self, function, settings):
-        super().__init__()
-        self.function, self.settings = function, settings
-
-    def forward(self, data):
-        # Other libraries expect intensities from 0 to 1.
-        image = data.x.view(data.height, data.width).clamp(0, 1).numpy()
-        out = np.asarray(self.function(image, **self.settings), np.float32)
-        return torch.from_numpy(out).reshape(-1, 1)
-
-
-def peers():
-    """Return functions and initial settings by name, for the libraries that are installed."""
-    found = {}
-    if importlib.util.find_spec("skimage"):
-        from skimage.restoration import denoise_bilateral, denoise_nl_means
-
-        def bilateral(image, pos, intensity):
-            return denoise_bilateral(image, sigma_color=intensity, sigma_spatial=pos)
-
-        def means(image, h):
-            return denoise_nl_means(image, h=h, sigma=SIGMA, fast_mode=True)
-
-        found["scikit-image bilateral"] = bilateral, {"pos": 1.5, "intensity": 0.25}
-        found["scikit-image non-local means"] = means, {"h": 0.8 * SIGMA}
-    if importlib.util.find_spec("cv2"):
-        import cv2
-
-        def cv_bilateral(image, pos, intensity):
-            return cv2.bilateralFilter(image, -1, intensity, pos)
-
-        def cv_means(image, h):
-            return cv2.fastNlMeansDenoising(np.rint(255 * image).astype(np.uint8), h=h) / 255
-
-        found["OpenCV bilateral"] = cv_bilateral, {"pos": 1.5, "intensity": 0.25}
-        found["OpenCV non-local means"] = cv_means, {"h": 25.0}
-    return found

@@ -1,4 +1,4 @@
-"""Shared by the bilateral network experiments: training, operation counts and spatial networks."""
+"""Shared by the bilateral network experiments: training and spatial networks."""
 
 import sys
 from functools import partial
@@ -6,10 +6,8 @@ from itertools import product
 
 import torch
 from scipy.spatial import cKDTree
-from torch_geometric.nn import Linear
 
-from permutogeo import Lattice
-from permutogeo.nn import BilateralConv, LatticeConv
+from permutogeo.benchmarks.model_size import count_parameters
 from permutogeo.train import Checkpoints, Confusion, Trainer, grid_search
 
 # Choices of --normalize.
@@ -23,10 +21,6 @@ def load_or_exit(dataset, **settings):
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
-
-
-def count_parameters(model):
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def place(args, name, suffix=""):
@@ -68,65 +62,6 @@ def epoch_printer(name, column):
 def first_at(rows, column, level):
     """Return the first row that reaches a level, or None."""
     return next((row for row in rows if row[column] >= level), None)
-
-
-@torch.no_grad()
-def operations(model, call):
-    """Return the millions of multiplications in the filters, absent neighbors included.
-
-    Args:
-        model: The network.
-        call: Calls the network with a batch.
-    """
-    total = []
-
-    def spatial(layer, inputs, out):
-        total.append(out.numel() * layer.weight[0].numel())
-
-    def on_lattice(layer, inputs, out):
-        *_, lattice = inputs
-        if not isinstance(lattice, Lattice):  # a first layer builds one over its input and its grid
-            _, (source, target), batches = inputs
-            lattice, _ = Lattice.build_bipartite(source, target, *batches)
-        total.append(lattice.num_vertices * layer.filter_weight.numel())
-
-    kinds = {torch.nn.Conv2d: spatial, torch.nn.Linear: spatial, Linear: spatial}
-    kinds |= {LatticeConv: on_lattice, BilateralConv: on_lattice}
-    hooks = [m.register_forward_hook(kinds[type(m)]) for m in model.modules() if type(m) in kinds]
-    was_training = model.training
-    call(model.eval())
-    model.train(was_training)
-    for hook in hooks:
-        hook.remove()
-    return sum(total) / 1e6
-
-
-def draw_curves(path, curves, x, y, level=None, log=False, styles=None):
-    """Plot several curves in one picture.
-
-    Args:
-        path: The picture to write.
-        curves: A list of points by name.
-        x: Label of the horizontal axis.
-        y: Label of the vertical axis.
-        level: A value to mark.
-        log: Whether the vertical axis is logarithmic.
-        styles: Line styles by name, where colors do not suffice.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.6, 4.0), layout="constrained")
-    axes = figure.subplots()
-    for name, points in curves.items():
-        style = (styles or {}).get(name, {})
-        axes.plot(*zip(*points, strict=True), marker=".", label=name, **style)
-    if level is not None:
-        axes.axhline(level, color="gray", linestyle=":")
-    axes.set(xlabel=x, ylabel=y, yscale="log" if log else "linear")
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.grid(alpha=0.3)
-    figure.legend(loc="outside right upper", handlelength=3)
-    figure.savefig(path, dpi=120)
 
 
 class SpatialTwin(torch.nn.Module):

@@ -1,85 +1,17 @@
-"""Shared by the upsampling experiments: samples, bandwidth search, training, tests, pictures."""
+"""Shared by the upsampling experiments: bandwidth search, training, tests, pictures."""
 
 import math
 import time
 
 import torch
-from scipy import ndimage
 from torch.nn import functional
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
+from permutogeo.datasets import RandomParts
 from permutogeo.nn import JointBilateralUpsample
 from permutogeo.ops import stencils
 from permutogeo.train import Checkpoints, Mean, Trainer, hold_out, scale_search
 from permutogeo.viz import filter_slices, image_panels
-
-
-class Samples(Dataset):
-    """Images with their guides and low-resolution inputs (means over blocks).
-
-    Args:
-        pairs: Pairs of a target ``[C, H, W]`` and a guide ``[G, H, W]``.
-        factor: The upsampling factor.
-        multiple: Sizes are cropped to multiples of it, so that all factors see the same pixels.
-        side: Side of the center crop; by default the whole image.
-        missing: The value of unknown target pixels.
-    """
-
-    def __init__(self, pairs, factor, multiple=16, side=None, missing=math.nan):
-        self.pairs, self.factor, self.multiple, self.side = pairs, factor, multiple, side
-        self.missing = missing
-
-    def __len__(self):
-        return len(self.pairs)
-
-    def __getitem__(self, i):
-        target, guide = (self._cut(image) for image in self.pairs[i])
-        known = (target != self.missing).float()
-        mean, share = (functional.avg_pool2d(x, self.factor) for x in (target * known, known))
-        small = nearest(mean / share.clamp_min(1e-6), share > 0)
-        return {"number": i, "small": small, "guide": guide, "target": target, "known": known}
-
-    def _cut(self, image):
-        sizes = [min(n, self.side or n) // self.multiple * self.multiple for n in image.shape[1:]]
-        top, left = ((n - size) // 2 for n, size in zip(image.shape[1:], sizes, strict=True))
-        return image[:, top : top + sizes[0], left : left + sizes[1]].contiguous()
-
-
-class RandomParts(Dataset):
-    """Random crops of samples, mirrored at random."""
-
-    def __init__(self, samples, factor, side):
-        self.samples, self.factor, self.side = samples, factor, side
-
-    def __len__(self):
-        return len(self.samples)
-
-    def __getitem__(self, i):
-        sample = dict(self.samples[i])
-        small, factor = sample["small"], self.factor
-        sizes = [min(n, self.side // factor) for n in small.shape[1:]]
-        top, left = (
-            int(torch.randint(n - size + 1, ()))
-            for n, size in zip(small.shape[1:], sizes, strict=True)
-        )
-        mirrored = bool(torch.rand(()) < 0.5)
-        for name in ("small", "guide", "target", "known"):
-            step = 1 if name == "small" else factor
-            rows, columns = (slice(step * at, step * (at + size)) for at, size in
-                             zip((top, left), sizes, strict=True))  # fmt: skip
-            part = sample[name][:, rows, columns]
-            sample[name] = part.flip(2) if mirrored else part.contiguous()
-        return sample
-
-
-def nearest(small, known):
-    """Fill unknown pixels with the value of the nearest known one."""
-    if known.all():
-        return small
-    _, rows, columns = ndimage.distance_transform_edt(
-        ~known.numpy(), sampling=(1e6, 1, 1), return_distances=False, return_indices=True
-    )
-    return small[torch.arange(len(small)).view(-1, 1, 1), rows, columns]
 
 
 def mean_square(out, sample):

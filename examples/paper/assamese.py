@@ -11,8 +11,9 @@ network. Expect a test accuracy of 89 % for LatticeCNet and 77 % for BNN-DeepCNe
 (docs/reproduction.md).
 
 Options vary what the paper leaves open: ``--line-width`` and ``--stretch`` how characters are
-drawn, ``--split-seed`` which writers test, ``--extent``, ``--normalize`` and ``--radius`` the
-bilateral layer, ``--schedule`` the learning rate; ``--augment`` distorts training characters.
+drawn, ``--split-seed`` which writers test, ``--extent``, ``--normalize``, ``--radius`` and
+``--published`` the bilateral layer, ``--schedule`` the learning rate; ``--augment`` distorts
+training characters.
 
 ::
 
@@ -26,22 +27,22 @@ from _networks import (
     NORMALIZATIONS,
     ConvNet,
     SpatialTwin,
-    count_parameters,
-    draw_curves,
     epoch_printer,
     first_at,
     keep_small,
     load_or_exit,
-    operations,
     trainer_of,
 )
-from _record import arguments, record
 from torch_geometric.loader import DataLoader
 from torch_geometric.transforms import Compose
 
+from permutogeo.benchmarks.experiment import arguments, record
+from permutogeo.benchmarks.model_size import count_parameters, operations
 from permutogeo.datasets import Assamese
 from permutogeo.models import BNNDeepCNet, BNNLeNet, LatticeCNet
+from permutogeo.nn import BilateralConv
 from permutogeo.transforms import BilateralFeature
+from permutogeo.viz import curve_chart
 
 CLASSES, SIDE, EXTENT = 183, 96, 48.0
 # With the paper's 0.1, DeepCNet does not leave chance level in two epochs.
@@ -73,14 +74,44 @@ class Distort:
         return data
 
 
+class PublishedConv(BilateralConv):
+    """The bilateral layer by the defaults of the authors' code (MPI-IS/bilateralNN).
+
+    All filters learn the difference from the Gaussian, outputs are normalized by the density of
+    the outputs instead of that of the ink, and there is no bias.
+    """
+
+    def __init__(self, like):
+        channels = like.in_channels, like.out_channels
+        super().__init__(*channels, like.dim, like.radius, bias=False, normalize="symmetric")
+
+    def reset_parameters(self):
+        torch.nn.init.zeros_(self.filter_weight)
+
+    def effective_filter(self):
+        return self.filter_weight + self.gaussian(self.filter_weight).view(-1, 1, 1)
+
+    def normalization_factors(self, lattice, at, dtype):
+        before, _ = super().normalization_factors(lattice, at, dtype)
+        ones = lattice.splat(torch.ones(at.num_points, 1, dtype=dtype), at)
+        taps = self.gaussian(ones)
+        density = lattice.slice(lattice.convolve(ones, taps, self.radius, shared=True), at)
+        return before, density.rsqrt()
+
+
 def spatial(kind, kernel):
     return lambda args, extent: SpatialTwin(kind(1, CLASSES), kernel, SIDE)
 
 
 def bilateral(kind):
-    return lambda args, extent: kind(
-        1, CLASSES, extent=extent, radius=args.radius, normalize=NORMALIZATIONS[args.normalize]
-    )
+    def make(args, extent):
+        normalize = NORMALIZATIONS[args.normalize]
+        model = kind(1, CLASSES, extent=extent, radius=args.radius, normalize=normalize)
+        if args.published:
+            model.first.conv = PublishedConv(model.first.conv)
+        return model
+
+    return make
 
 
 def sparse(args, extent):
@@ -173,6 +204,7 @@ def main():
         __doc__, epochs=20, batch_size=100, line_width=1, split_seed=0, radius=1, extent=0.0,
         lr=0.0, stretch=(False, "crop to the bounding box itself"),
         augment=(False, "distort training characters"),
+        published=(False, "bilateral layer by the defaults of the authors' code"),
     )  # fmt: skip
     parser.add_argument("--schedule", choices=("cosine", "constant"), default="cosine")
     parser.add_argument("--normalize", choices=NORMALIZATIONS, default="before")
@@ -192,7 +224,7 @@ def main():
         n: [(row["epoch"], 100 * row["accuracy"]) for row in rows] for n, rows in runs.items()
     }
     curve = args.output / "curve.png"
-    draw_curves(curve, curves, "epoch", "validation accuracy (%)")
+    curve_chart(curve, curves, "epoch", "validation accuracy (%)")
     record(
         args, "Assamese characters", {"Assamese characters": table},
         curves={"Validation accuracy": curve}, rows=runs,

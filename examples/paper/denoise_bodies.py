@@ -20,18 +20,17 @@ import warnings
 
 import torch
 import trimesh
-from _networks import draw_curves
-from _record import arguments, record
 from torch.utils.data import DataLoader, Dataset
 from torch_geometric.data import Data
 from torch_geometric.transforms import Compose
 
 from permutogeo import Lattice, ScaleWarning
+from permutogeo.benchmarks.experiment import arguments, record
 from permutogeo.datasets import Bodies
 from permutogeo.denoising import denoise, normal_angle, vertex_rmse
 from permutogeo.nn import BilateralConv
 from permutogeo.transforms import Displacement, IsomapFeature, NormalNoise, SmoothNormals
-from permutogeo.viz import mesh_picture
+from permutogeo.viz import curve_chart, mesh_picture
 
 PAPER = {  # vertex distance (RMSE) and normal angle error
     "noisy": (5.774, 19.680),
@@ -211,7 +210,7 @@ def draw_errors(found, path):
         "learned, validation": found["validation_learned"],
     }
     curves = {name: [(MM * s, e) for s, e in own.items()] for name, own in errors.items()}
-    draw_curves(path, curves, "bandwidth, mm", "RMSE, mm")
+    curve_chart(path, curves, "bandwidth, mm", "RMSE, mm")
 
 
 def options():

@@ -19,11 +19,12 @@ import time
 import zlib
 
 import torch
-from _denoisers import SIGMA, Bilateral, Both, ConvNet, Network, Noisy, Peer, Spatial, peers
-from _record import DATA, arguments, record
+from _denoisers import SIGMA, Bilateral, Both, ConvNet, Network, Noisy, Spatial
 from torch.utils.data import DataLoader, RandomSampler, Subset
 from torch_geometric.loader import DataLoader as BatchLoader
 
+from permutogeo.benchmarks.experiment import DATA, arguments, record
+from permutogeo.benchmarks.image_denoisers import ImageDenoiser, image_denoisers
 from permutogeo.datasets import BSDS500
 from permutogeo.ops import stencils
 from permutogeo.train import Checkpoints, Mean, Trainer, mse_step, scale_search, write_csv
@@ -154,10 +155,10 @@ class Experiment:
             # As many crops as the single filters are trained on.
             steps = max(1, len(self.parts["train"]) // 4)
             return self.learn(ConvNet(), name, 0.003, args.epochs, 4, steps)
-        if name in (others := peers()):
+        if name in (others := image_denoisers(SIGMA)):
             function, start = others[name]
-            found = self.choose(name, lambda settings: Peer(function, settings), start)
-            return Peer(function, found)
+            found = self.choose(name, lambda settings: ImageDenoiser(function, settings), start)
+            return ImageDenoiser(function, found)
         scale = self.choose("gauss", Bilateral, {"pos": 1.5, "intensity": 0.3})
         model = Both(scale) if name == "both" else Bilateral(scale)
         return model if name == "gauss" else self.learn(model, name, 0.003, args.epochs)
@@ -225,7 +226,7 @@ def main():
         args.side, args.chosen, args.trials = 24, 1, 2
     args.output.mkdir(parents=True, exist_ok=True)
     experiment, models, table = Experiment(args), {}, {}
-    for name in args.methods or [*LONG, *peers()]:
+    for name in args.methods or [*LONG, *image_denoisers(SIGMA)]:
         models[name] = experiment.make(name)
         table[LONG.get(name, name)] = experiment.test(name, models[name])
     record(

@@ -14,12 +14,12 @@ convolutions that do not fit into memory the table has the bytes that they need.
 import math
 
 import torch
-from _networks import draw_curves
-from _record import arguments, record
 
 import permutogeo as pg
+from permutogeo.benchmarks.experiment import arguments, record
 from permutogeo.benchmarks.timing import in_turn, threads
 from permutogeo.benchmarks.workloads import PAPER_FILTERS, paper_layers
+from permutogeo.viz import curve_chart
 
 PAPER = {  # milliseconds on a CPU and on a GPU: dense convolution in Caffe, and bilateral layer
     2: ("3.3 / 0.5", "4.8 / 2.8"),
@@ -27,6 +27,7 @@ PAPER = {  # milliseconds on a CPU and on a GPU: dense convolution in Caffe, and
     4: ("30741.8 / 1446.2", "6.2 / 3.8"),
     5: ("out of memory", "7.6 / 4.5"),
 }
+PASSES = {"forward": "forward", "with backward": "forward + backward"}
 CONVOLUTIONS = {
     2: torch.nn.functional.conv2d,
     3: torch.nn.functional.conv3d,
@@ -125,8 +126,23 @@ def measure(x, feature, shape, args):
         row["dense forward"] = row["dense forward + backward"] = (
             f"out of memory: {needed / 1e9:,.3g} GB"
         )
-    row["paper: dense"], row["paper: layer"] = PAPER[dim]
     return row
+
+
+def cells(dim, row):
+    """Return a row of the table: milliseconds, with building in brackets."""
+    shown = {name: f"{ms:,.1f}" if isinstance(ms, float) else ms for name, ms in row.items()}
+    return {
+        "taps": row["taps"],
+        "vertices": f"{row['vertices']:,}",
+        "build": shown["build"],
+        **{
+            f"lattice: {name}": f"{shown[f'lattice {key}']} ({shown[f'lattice {key} + build']})"
+            for name, key in PASSES.items()
+        },
+        **{f"dense: {name}": shown[f"dense {key}"] for name, key in PASSES.items()},
+        "the paper: dense, layer (CPU / GPU)": PAPER[dim],
+    }
 
 
 def main():
@@ -136,21 +152,25 @@ def main():
     if args.quick:
         args.repeats, args.gigabytes = 1, 0.02
     args.output.mkdir(parents=True, exist_ok=True)
-    table = {}
+    rows = {}
     for x, feature in paper_layers(*size, extent=side):
         dim = feature.shape[1]
         # In two dimensions the grid is the image.
         row = measure(x, feature, size if dim == 2 else (side,) * dim, args)
-        table[f"{dim}-D"] = row
+        rows[dim] = row
         print(f"{dim}-D: {row}", flush=True)
     curves = {
-        name: [(int(d[0]), row[name]) for d, row in table.items() if not isinstance(row[name], str)]
+        name: [(dim, row[name]) for dim, row in rows.items() if not isinstance(row[name], str)]
         for name in ("lattice forward", "lattice forward + build", "dense forward")
     }
     picture = args.output / "runtime.png"
-    draw_curves(picture, curves, "dimensions", "milliseconds", log=True)
-    title = f"Milliseconds with {args.threads} threads, {size[0]} x {size[1]} pixels"
-    record(args, "Runtime", {title: table}, curves={"Runtime": picture})
+    curve_chart(picture, curves, "dimensions", "milliseconds", log=True)
+    title = (
+        f"Runtime (`tbl:time`): 50 filters of radius 1 on {size[0]} x {size[1]} pixels, features "
+        f"in [0, {side}), {args.threads} threads (ms; with building in brackets)"
+    )
+    table = {f"{dim}-D": cells(dim, row) for dim, row in rows.items()}
+    record(args, "Runtime", {title: table}, curves={"Runtime": picture}, rows=rows)
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ from functools import partial
 
 import torch
 from _coarse import train_coarse
-from _record import DATA, arguments, record
 from torch.nn import functional
 from torch.utils.data import DataLoader, Subset
 from torch_geometric.transforms import Compose
 
+from permutogeo.benchmarks.experiment import DATA, arguments, record
 from permutogeo.datasets import MINC, VOC2012, MaterialScenes
 from permutogeo.nn import DenseCRF, GaussianKernel, LearnedKernel
 from permutogeo.train import (

@@ -23,20 +23,19 @@ from _networks import (
     ConvNet,
     SpatialTwin,
     choose_lr,
-    count_parameters,
-    draw_curves,
     epoch_printer,
     keep_small,
     load_or_exit,
-    operations,
     trainer_of,
 )
-from _record import arguments, record
 from torch_geometric.loader import DataLoader
 
+from permutogeo.benchmarks.experiment import arguments, record
+from permutogeo.benchmarks.model_size import count_parameters, operations
 from permutogeo.datasets import SparseMNIST
 from permutogeo.models import BNNLeNet, LatticeCNet
 from permutogeo.transforms import BilateralFeature
+from permutogeo.viz import curve_chart
 
 SIDE = 28
 RATES = {"original": None, "100%": 1.0, "60%": 0.6, "20%": 0.2}
@@ -161,7 +160,7 @@ def main():
             runs[name], table[name] = train(kind, rate, args)
     curves = {n: [(row["epoch"], row["accuracy"]) for row in rows] for n, rows in runs.items()}
     curve = args.output / "curve.png"
-    draw_curves(curve, curves, "epoch", "validation accuracy", styles=STYLES)
+    curve_chart(curve, curves, "epoch", "validation accuracy", styles=STYLES)
     record(
         args, "Subsampled digits", {"Trained on (rows), tested on (columns)": table},
         curves={"Validation accuracy": curve}, rows=runs,

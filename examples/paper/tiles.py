@@ -21,21 +21,20 @@ from itertools import pairwise
 import torch
 from _networks import (
     choose_lr,
-    count_parameters,
-    draw_curves,
     epoch_printer,
     first_at,
     trainer_of,
 )
-from _record import arguments, record
 from torch.nn import functional
 from torch.utils.data import RandomSampler
 from torch_geometric.loader import DataLoader
 
+from permutogeo.benchmarks.experiment import arguments, record
+from permutogeo.benchmarks.model_size import count_parameters
 from permutogeo.datasets import Tiles
 from permutogeo.models import BilateralNet
 from permutogeo.transforms import BilateralFeature
-from permutogeo.viz import image_panels
+from permutogeo.viz import curve_chart, image_panels
 
 EPOCH, GOAL = 1000, 0.95
 # The paper's scales: pixels times 0.05, colors in [0, 1] times 10.
@@ -212,7 +211,7 @@ def main():
         for name, rows in runs.items()
     }
     curve, picture = args.output / "curve.png", args.output / "tiles.png"
-    draw_curves(curve, curves, "epochs of 1,000 images", "validation IoU", GOAL)
+    curve_chart(curve, curves, "epochs of 1,000 images", "validation IoU", level=GOAL)
     draw(models, parts["test"][0], picture)
     record(
         args, "Segmenting tiles", {"Tiles": table}, {"A test image": picture},

@@ -18,11 +18,11 @@ gray are upsampled, by bicubic interpolation or by the bilateral filter, and gra
 import time
 
 import torch
-from _record import DATA, arguments, record
-from _upsampling import Filters, Samples, draw, means, psnr
+from _upsampling import Filters, draw, means, psnr
 from torch.nn import functional
 
-from permutogeo.datasets import BSDS500, VOC2012
+from permutogeo.benchmarks.experiment import DATA, arguments, record
+from permutogeo.datasets import BSDS500, VOC2012, GuidedSamples
 from permutogeo.train import write_csv
 
 # The paper's bandwidths at each factor: one over its feature scales, for gray from 0 to 255.
@@ -81,7 +81,7 @@ class Experiment:
     def fit(self, factor):
         """Search the bandwidths and train the filter of one factor."""
         side = 64 if self.args.quick else self.args.side
-        samples = Samples(self.train, factor, side=side)
+        samples = GuidedSamples(self.train, factor, side=side)
         few = [samples[i] for i in range(0, len(samples), max(1, len(samples) // 12))]
         start = {"pos": START[factor], "color": START_COLOR}
         log = self.output / f"search_{factor}.csv"
@@ -99,7 +99,7 @@ class Experiment:
 
     def test(self, factor):
         """Return means over the test images; write the figures of each to a CSV file."""
-        samples = Samples(self.held, factor, side=64 if self.args.quick else None)
+        samples = GuidedSamples(self.held, factor, side=64 if self.args.quick else None)
         rows = self.filters.test(self.models(factor), samples)
         write_csv(rows, self.output / f"test_{factor}.csv")
         better = sum(row["learned"] > row["gauss"] for row in rows) / len(rows)
@@ -108,11 +108,11 @@ class Experiment:
     def test_chroma(self, factor):
         """Return the mean PSNR of upsampling only the differences to gray, which is known."""
         side = 64 if self.args.quick else None
-        filters, train = Filters((3, 1), chroma_psnr, self.args), Samples(self.train, factor)
+        filters, train = Filters((3, 1), chroma_psnr, self.args), GuidedSamples(self.train, factor)
         few = [chroma(train[i]) for i in range(0, len(train), max(1, len(train) // 12))]
         start = {"pos": 0.4 * factor, "color": 0.1}
         scale = filters.choose(few, start, self.output / f"search_chroma_{factor}.csv")
-        samples = (chroma(sample) for sample in Samples(self.held, factor, side=side))
+        samples = (chroma(sample) for sample in GuidedSamples(self.held, factor, side=side))
         rows = means(filters.test({"gauss": filters.make(scale)}, samples))
         return {**rows, **{f"bandwidth, {name}": value for name, value in scale.items()}}
 
@@ -128,7 +128,7 @@ class Experiment:
 
     def draw(self):
         factor = 8 if 8 in self.args.factors else self.args.factors[0]
-        sample = Samples(self.held, factor, side=64 if self.args.quick else None)[0]
+        sample = GuidedSamples(self.held, factor, side=64 if self.args.quick else None)[0]
 
         def note(image):
             return f"{psnr(image, sample):.2f} dB"

@@ -20,12 +20,12 @@ import time
 
 import torch
 from _coarse import train_coarse
-from _record import DATA, arguments, record
-from _upsampling import Filters, Samples, draw, means, rmse
+from _upsampling import Filters, draw, means, rmse
 from scipy import stats
 from torch.utils.data import Dataset
 
-from permutogeo.datasets import NYUDepth
+from permutogeo.benchmarks.experiment import DATA, arguments, record
+from permutogeo.datasets import GuidedSamples, NYUDepth
 from permutogeo.train import write_csv
 
 FACTOR = 8
@@ -101,8 +101,8 @@ class Experiment:
         self.filters = Filters((1, 3), rmse, args, args.side, keep_constants=True)
         counts = {"train": 2, "test": 2} if args.quick else {"train": None, "test": args.test}
         train, held = (Rooms(args.data, split, count) for split, count in counts.items())
-        self.train = Samples(train, FACTOR, FACTOR, side, missing=0.0)
-        self.held = Samples(held, FACTOR, FACTOR, side, missing=0.0)
+        self.train = GuidedSamples(train, FACTOR, FACTOR, side, missing=0.0)
+        self.held = GuidedSamples(held, FACTOR, FACTOR, side, missing=0.0)
         if args.predicted:
             self.train, self.held = predict_depth(self.train, self.held, args)
 

@@ -1,6 +1,8 @@
-"""Pictures and HTML pages of meshes, segmentations, lattice cells, filters and experiments."""
+"""Pictures and HTML pages of meshes, clouds, segmentations, lattice cells, filters, experiments."""
 
+from permutogeo.viz.cloud_map import cloud_map
 from permutogeo.viz.colors import palette
+from permutogeo.viz.curve_chart import curve_chart
 from permutogeo.viz.experiment_page import experiment_page
 from permutogeo.viz.filter_slices import filter_slices
 from permutogeo.viz.image_panels import image_panels
@@ -10,6 +12,8 @@ from permutogeo.viz.mesh_report import mesh_report
 from permutogeo.viz.overlay import overlay
 
 __all__ = [
+    "cloud_map",
+    "curve_chart",
     "experiment_page",
     "filter_slices",
     "image_panels",

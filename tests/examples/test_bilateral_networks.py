@@ -1,6 +1,5 @@
 """Parts of the examples on bilateral networks; test_examples.py runs the whole scripts."""
 
-import json
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,9 +8,9 @@ import torch
 from scipy.signal import correlate
 from torch_geometric.data import Data
 
-from permutogeo import Lattice
 from permutogeo.models import BNNLeNet
-from permutogeo.nn import LatticeConv
+from permutogeo.nn import BilateralConv
+from permutogeo.testing import reference
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4, 5])
@@ -31,6 +30,19 @@ def test_no_convolution_that_does_not_fit(examples):
     size = examples("runtime_table").dense_bytes
     assert size((50,) * 5, 3) > 200e9
     assert 50**4 * 53 * 4 < size((50,) * 4, 3) < 10e9
+
+
+def test_cells_of_the_runtime_table(examples):
+    """Times with building stand in brackets; what does not fit is said."""
+    row = {"taps": 63, "vertices": 257046, "build": 50.4, "lattice forward": 70.6,
+           "lattice forward + build": 1121.2, "lattice forward + backward": 346.7,
+           "lattice forward + backward + build": 385.2}  # fmt: skip
+    row |= dict.fromkeys(("dense forward", "dense forward + backward"), "out of memory: 225 GB")
+    found = examples("runtime_table").cells(5, row)
+    assert (found["vertices"], found["build"]) == ("257,046", "50.4")
+    assert found["lattice: forward"] == "70.6 (1,121.2)"
+    assert found["lattice: with backward"] == "346.7 (385.2)"
+    assert found["dense: forward"] == "out of memory: 225 GB"
 
 
 def pixel_places(count):
@@ -77,7 +89,9 @@ def test_distorted_characters(examples):
 def test_networks_of_the_options(examples):
     """The arguments reach the first layers."""
     digits, characters = examples("sparse_digits"), examples("assamese")
-    args = SimpleNamespace(interpolation="mean", extent=36.0, normalize="none", radius=2)
+    args = SimpleNamespace(
+        interpolation="mean", extent=36.0, normalize="none", radius=2, published=False
+    )
     bnn, feature = digits.network("BNN", args)
     assert (bnn.extent, bnn.normalize) == (36.0, None)
     found = feature(Data(pos=torch.full((1, 2), 27.0), x=torch.ones(1, 1))).feature
@@ -87,24 +101,28 @@ def test_networks_of_the_options(examples):
     assert (lenet.extent, lenet.radius, lenet.normalize) == (40.0, 2, None)
 
 
-def test_operations(examples):
-    """Products by hand: of a spatial layer, a linear one, and one on the lattice."""
-    count = examples("_networks").operations
-    layers = torch.nn.Sequential(
-        torch.nn.Conv2d(3, 5, 3), torch.nn.Flatten(), torch.nn.Linear(80, 7)
+def test_published_layer(examples):
+    """Against the oracle: the Gaussian in all filters, and both densities of the authors' code."""
+    rng = np.random.default_rng(0)
+    source, target = 4 * rng.random((30, 2)), 4 * rng.random((40, 2))
+    conv = examples("assamese").PublishedConv(BilateralConv(1, 3, 2)).double()
+    gaussian = conv.gaussian(conv.filter_weight).numpy()
+    assert (
+        conv.bias is None and (gaussian == conv.effective_filter().detach().numpy()[:, 0].T).all()
     )
-    assert count(layers, lambda m: m(torch.rand(2, 3, 6, 6))) == pytest.approx(
-        (2 * 5 * 16 * 27 + 2 * 80 * 7) / 1e6
+    torch.nn.init.normal_(conv.filter_weight)
+    pair = tuple(map(torch.from_numpy, (source, target)))
+    found = conv(torch.ones(30, 1).double(), pair).detach().numpy()
+    lattice, at = reference.ReferenceLattice.build_bipartite(source, target)
+    read = [lattice.slice(np.eye(lattice.num_vertices), where) for where in (None, at)]
+    offsets = reference.stencil(2, 1)
+    before, after = (
+        (each @ lattice.convolve_shared(each.sum(0)[:, None], gaussian, offsets)) ** -0.5
+        for each in read
     )
-    lattice = Lattice.build(4 * torch.rand(30, 2))
-    conv = torch.nn.Sequential(LatticeConv(3, 5, dim=2))
-    values = lattice.splat(torch.rand(30, 3))
-    wanted = lattice.num_vertices * 7 * 15 / 1e6
-    assert count(conv, lambda m: m[0](values, lattice)) == pytest.approx(wanted)
-    stem = BNNLeNet(1, 10, extent=20.0, side=28)
-    got = count(stem, lambda m: m(torch.ones(9, 1), 20 * torch.rand(9, 2)))
-    rest = 50 * 64 * 500 + 500 * 800 + 5000
-    assert rest / 1e6 < got < (rest + 7 * 20 * 1000) / 1e6
+    bank = gaussian[:, None, None] + conv.filter_weight.detach().numpy()
+    wanted = after * (read[1] @ lattice.convolve(read[0].T @ before, bank, offsets, 1))
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def test_learning_rates(examples, tmp_path):
@@ -122,31 +140,6 @@ def test_learning_rates(examples, tmp_path):
     assert tried == [0.03, 0.3, 3.0]
     lines = (tmp_path / "lr_cnn_9x9.csv").read_text().splitlines()
     assert lines[0] == "lr,score" and len(lines) == 4
-
-
-def test_options(examples, monkeypatch):
-    """Defaults give the type of an option; False makes it a flag."""
-    monkeypatch.setattr("sys.argv", ["examples/paper/tiles.py"])
-    make = examples("_record").arguments
-    parser = make("A script.", data=(None, "a folder"), lr=0.1, network_steps=0, today=False)
-    args = parser.parse_args(["--network-steps", "4", "--today", "--data", "x"])
-    assert (args.data, args.lr, args.network_steps, args.today) == ("x", 0.1, 4, True)
-    assert str(args.output) == "runs/tiles" and not args.quick
-
-
-def test_record(examples, tmp_path, capsys):
-    """The same table is printed and written to the result file, the record and the page."""
-    args = SimpleNamespace(output=tmp_path, seed=0)
-    rows = {"BNN": {"steps": 1234, "IoU": 0.98765}, "CNN": {"steps": None}}
-    examples("_record").record(args, "Tiles", {"Steps": rows}, seconds=3)
-    assert capsys.readouterr().out.splitlines()[1:] == [
-        "Steps", "     steps     IoU", "BNN   1234  0.9877", "CNN      –       –",
-    ]  # fmt: skip
-    table = json.loads((tmp_path / "table_0.json").read_text())
-    assert table["rows"] == [["BNN", "1234", "0.9877"], ["CNN", "–", "–"]]
-    found = json.loads((tmp_path / "results.json").read_text())
-    assert found["tables"] == {"Steps": rows} and found["seconds"] == 3
-    assert "0.9877" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_twins_share_their_sizes(examples):

@@ -1,24 +1,34 @@
 """Command line, tables and records of the experiments."""
 
+from __future__ import annotations
+
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from permutogeo.benchmarks.record import command_line, write_results, write_table
 from permutogeo.viz import experiment_page
 
+#: The option of a script that reads data: default and help.
 DATA = (None, "folder of the data; else PERMUTOGEO_DATA")
 
+Rows = Mapping[str, Mapping[str, Any]]
 
-def arguments(text, quick="few data, small networks, few steps", **options):
+
+def arguments(
+    text: str | None, quick: str = "few data, small networks, few steps", **options: Any
+) -> argparse.ArgumentParser:
     """Return a parser of the common options and of further ones.
 
     Args:
         text: The docstring of the script, whose first line is shown.
         quick: What ``--quick`` does.
-        options: Default of each further option, or a pair of default and help.
+        options: Default of each further option, or a pair of default and help. ``False`` makes it
+            a flag, ``None`` a string.
     """
-    parser = argparse.ArgumentParser(description=text.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(text or "").partition("\n")[0])
     folder = Path("runs") / Path(sys.argv[0]).stem
     parser.add_argument(
         "--output", type=Path, default=folder, help="folder to write to and to resume from"
@@ -33,7 +43,15 @@ def arguments(text, quick="few data, small networks, few steps", **options):
     return parser
 
 
-def record(args, title, tables, pictures=None, curves=None, text="", **measured):
+def record(
+    args: argparse.Namespace,
+    title: str,
+    tables: Mapping[str, Rows],
+    pictures: Mapping[str, Any] | None = None,
+    curves: Mapping[str, Any] | None = None,
+    text: str = "",
+    **measured: Any,
+) -> None:
     """Print tables; write them to ``results.json``, as files for ``docs/runs`` and to a page.
 
     Args:
@@ -60,7 +78,7 @@ def record(args, title, tables, pictures=None, curves=None, text="", **measured)
     )  # fmt: skip
 
 
-def text_of(value):
+def text_of(value: Any) -> str:
     """Return a cell: numbers with four digits, a dash for None."""
     if isinstance(value, tuple):
         return ", ".join(map(text_of, value))
@@ -69,7 +87,7 @@ def text_of(value):
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def print_table(title, lines):
+def print_table(title: str, lines: list[list[str]]) -> None:
     """Print cells in aligned columns."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     print(f"\n{title}")
