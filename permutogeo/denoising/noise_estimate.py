@@ -67,15 +67,10 @@ class Roughness:
 def roughness(elements: TriangleElements, pos: Tensor) -> Roughness:
     """Return the roughness of each part at given positions.
 
-    The signal is the deviation of a vertex from the mean of its neighbors along the normal, minus
-    the mean of the same over its neighbors: curvature cancels. A low quantile ignores creases.
+    A low quantile of the high-pass signal ignores creases.
     """
     update, part = elements.update, elements.part
-    normal, _, _ = face_geometry(update.smooth(pos, 2), elements.face)
-    direction = torch.nn.functional.normalize(update.triangle_mean(normal), dim=1)
-    height = ((update.neighbor_mean(pos) - pos) * direction).sum(dim=1, keepdim=True)
-    signal = (height - update.neighbor_mean(height)).squeeze(1).abs()
-    signal = signal / elements.local_edge(pos).clamp(min=1e-12)
+    signal = high_pass(elements, pos).abs()
     used = update.used.squeeze(1)
     quartile = grouped_quantile(signal[used], part[used], elements.num_parts, 0.25)
     sharp = face_geometry(pos, elements.face)[0]
@@ -91,6 +86,20 @@ def roughness(elements: TriangleElements, pos: Tensor) -> Roughness:
     count = torch.bincount(owner, minlength=elements.num_parts).clamp(min=1)
     slivers = torch.zeros_like(median).index_add(0, owner, sliver) / count
     return Roughness(quartile / QUARTILE, quartile, median, wave, slivers)
+
+
+def high_pass(elements: TriangleElements, pos: Tensor) -> Tensor:
+    """Return the high-pass signal of each vertex in local edge lengths, ``[V]``.
+
+    It is the deviation of a vertex from the mean of its neighbors along the normal, minus the mean
+    of the same over its neighbors: curvature cancels.
+    """
+    update = elements.update
+    normal, _, _ = face_geometry(update.smooth(pos, 2), elements.face)
+    direction = torch.nn.functional.normalize(update.triangle_mean(normal), dim=1)
+    height = ((update.neighbor_mean(pos) - pos) * direction).sum(dim=1, keepdim=True)
+    signal = (height - update.neighbor_mean(height)).squeeze(1)
+    return signal / elements.local_edge(pos).clamp(min=1e-12)
 
 
 def trust(

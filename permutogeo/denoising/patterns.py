@@ -1,4 +1,9 @@
-"""Whether displacements look like noise: noise neither repeats nor keeps to some places."""
+"""Whether displacements look like noise: noise neither repeats nor keeps to some places.
+
+Independent displacements are split into noise and detail by their floor: noise is the same
+everywhere, detail leaves quiet places. Correlated ones are judged by their unevenness, and all by
+the share of single waves.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,10 @@ from torch import Tensor
 from permutogeo.data.geometry import vertex_normals
 from permutogeo.denoising.noise_estimate import (
     CORRELATED,
-    NOISY,
     WAVES,
     Roughness,
     grouped_quantile,
+    high_pass,
     ramp,
     roughness,
 )
@@ -29,11 +34,18 @@ LENGTHS, DIRECTIONS = (0.45, 1.6, 10), 18
 # Bandwidth in edge lengths of the windows in which the size of displacements is compared.
 BANDWIDTH = 4.0
 QUIET = 0.1
+# Floor of independent displacements: this low quantile of their size in windows of this bandwidth in
+# edge lengths, divided by their size on the whole part. Squared, it is the first value for the fine
+# detail of clean surfaces at most, and the second for noise; the share of noise is linear between.
+FLOOR, FLOOR_BANDWIDTH, FLOORS = 0.05, 2.0, (0.42, 0.7)
+# Detail that is lost is at most this in edge lengths, and at most this factor of the detail that is
+# left, the high-pass signal of the denoised surface. What is larger is noise in any case.
+LARGEST_DETAIL, OF_DETAIL_LEFT = 0.065, 1.2
 # Limits from which displacements look less like noise, and at which they are none: their
 # unevenness, times what is left of the angles between averaged normals if they are correlated (fine
 # detail keeps these, the waves of scanners vanish with them); and the share of single waves, which
 # may be larger for longer waves, of which fewer fit on a part.
-UNEVEN, UNEVEN_WAVES = (8.0, 9.5), (3.8, 7.2)
+UNEVEN_WAVES = (3.8, 7.2)
 PERIODIC, SHORT_WAVES, PER_WAVELENGTH = (0.235, 0.28), 6.0, 0.03
 # Correlated displacements are noise all the same if the median angle between faces falls to the
 # first value; and terraces repeat, but with flat faces in open parts they are rounded depth.
@@ -65,13 +77,13 @@ def noise_likeness(
     if not bool((fraction > 0).any()):
         return torch.ones_like(fraction)
     uneven = unevenness(elements, pos, step)
+    share_of_noise = noise_share(elements, pos, step)
     waves = _left_waves(before, after)
     simpler = ramp(after.angle / before.angle.clamp(min=1e-6), OBVIOUS)
     likeness = torch.maximum(ramp(uneven * waves, UNEVEN_WAVES), simpler)
     is_patchy = (correlation > CORRELATED) & (correlation <= WAVES)
     likeness = torch.where(is_patchy, likeness, 1.0)
-    is_small = (correlation <= CORRELATED) & (before.noise < NOISY)
-    likeness = torch.where(is_small, ramp(uneven, UNEVEN), likeness)
+    likeness = torch.where(correlation <= CORRELATED, share_of_noise, likeness)
     length, share = periodicity(elements, pos, step, fraction * likeness > 0).unbind(1)
     longer = PER_WAVELENGTH * (length - SHORT_WAVES).clamp(min=0)
     is_noise = ramp(share - longer, PERIODIC)
@@ -138,14 +150,51 @@ def unevenness(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tensor:
     kurtosis = moments[:, 3] / size / square**2
     mean_edge = moments[:, 1] / size
     mean_edge = torch.where(mean_edge > 0, mean_edge, math.inf).to(pos.dtype)
-    # Parts are kept apart by a coordinate of their own.
-    feature = torch.cat([pos / mean_edge[part].unsqueeze(1), 100.0 * part.unsqueeze(1)], 1)
-    lattice = Lattice.build(feature.to(pos.dtype) / BANDWIDTH)
-    values = torch.stack([height**2 / square[part].to(pos.dtype), torch.ones_like(height)], 1)
-    sums = lattice.slice(lattice.blur(lattice.splat(values)))
-    size_around = (sums[:, 0] / sums[:, 1].clamp(min=1e-12)).clamp(min=0).sqrt()
+    values = height**2 / square[part].to(pos.dtype)
+    size_around = _window_means(pos / mean_edge[part].unsqueeze(1), part, values, BANDWIDTH).sqrt()
     quiet, median = (grouped_quantile(size_around, part, count, q) for q in (QUIET, 0.5))
     return kurtosis.to(pos.dtype) / (quiet / median.clamp(min=1e-12)).clamp(min=0.01)
+
+
+def noise_share(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tensor:
+    """Return the share of noise in the independent displacements of each part, ``[C]`` in [0, 1].
+
+    The rest is detail. Noise is of one size everywhere, in terms of the whole part or of the local
+    edge length: the better of the two counts.
+    """
+    part, count = elements.part, elements.num_parts
+    height = (step * vertex_normals(pos, elements.face)).sum(dim=1)
+    edge = elements.local_edge(pos).clamp(min=1e-12)
+    used = elements.update.used.squeeze(1)
+
+    def part_mean(values: Tensor) -> Tensor:
+        pair = torch.stack([values, torch.ones_like(values)], 1) * elements.update.used
+        total = pair.new_zeros(count, 2).index_add(0, part, pair)
+        return (total[:, 0] / total[:, 1].clamp(min=1))[part].clamp(min=1e-30)
+
+    mean_edge = part_mean(edge)
+    floor = height.new_zeros(count)
+    for unit in (mean_edge, edge):
+        square = (height / unit).square()
+        mean = part_mean(square)
+        around = _window_means(pos / mean_edge.unsqueeze(1), part, square / mean, FLOOR_BANDWIDTH)
+        floor = torch.maximum(floor, grouped_quantile(around[used], part[used], count, FLOOR))
+    size, left = (
+        floor.new_zeros(count).index_reduce(0, part, each, "amax", include_self=False).sqrt()
+        for each in (mean, part_mean(high_pass(elements, pos + step).square()))
+    )
+    largest = (OF_DETAIL_LEFT * left).clamp(max=LARGEST_DETAIL)
+    detail = (largest / size.clamp(min=1e-15)).square()
+    return 1 - torch.minimum(ramp(floor, FLOORS), detail)
+
+
+def _window_means(pos: Tensor, part: Tensor, values: Tensor, bandwidth: float) -> Tensor:
+    """Return means of values ``[V]`` around each vertex, over the vertices of its part."""
+    # Parts are kept apart by a coordinate of their own.
+    feature = torch.cat([pos, 100.0 * part.unsqueeze(1)], 1)
+    lattice = Lattice.build(feature.to(pos.dtype) / bandwidth)
+    sums = lattice.slice(lattice.blur(lattice.splat(torch.stack([values, values * 0 + 1], 1))))
+    return (sums[:, 0] / sums[:, 1].clamp(min=1e-12)).clamp(min=0)
 
 
 def _left_waves(before: Roughness, after: Roughness) -> Tensor:
