@@ -166,26 +166,27 @@ def noise_share(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tensor
     height = (step * vertex_normals(pos, elements.face)).sum(dim=1)
     edge = elements.local_edge(pos).clamp(min=1e-12)
     used = elements.update.used.squeeze(1)
-
-    def part_mean(values: Tensor) -> Tensor:
-        pair = torch.stack([values, torch.ones_like(values)], 1) * elements.update.used
-        total = pair.new_zeros(count, 2).index_add(0, part, pair)
-        return (total[:, 0] / total[:, 1].clamp(min=1))[part].clamp(min=1e-30)
-
-    mean_edge = part_mean(edge)
+    mean_edge = _part_means(elements, edge)
+    # Vertices without faces have no edges, and parts of them alone no mean: one window holds them.
+    unit = torch.where(mean_edge > 0, mean_edge, math.inf)[part].unsqueeze(1)
     floor = height.new_zeros(count)
-    for unit in (mean_edge, edge):
-        square = (height / unit).square()
-        mean = part_mean(square)
-        around = _window_means(pos / mean_edge.unsqueeze(1), part, square / mean, FLOOR_BANDWIDTH)
+    for length in (mean_edge[part].clamp(min=1e-30), edge):
+        square = (height / length).square()
+        size = _part_means(elements, square)
+        relative = square / size[part].clamp(min=1e-30)
+        around = _window_means(pos / unit, part, relative, FLOOR_BANDWIDTH)
         floor = torch.maximum(floor, grouped_quantile(around[used], part[used], count, FLOOR))
-    size, left = (
-        floor.new_zeros(count).index_reduce(0, part, each, "amax", include_self=False).sqrt()
-        for each in (mean, part_mean(high_pass(elements, pos + step).square()))
-    )
+    left = _part_means(elements, high_pass(elements, pos + step).square()).sqrt()
     largest = (OF_DETAIL_LEFT * left).clamp(max=LARGEST_DETAIL)
-    detail = (largest / size.clamp(min=1e-15)).square()
+    detail = (largest.square() / size.clamp(min=1e-30)).clamp(max=1)
     return 1 - torch.minimum(ramp(floor, FLOORS), detail)
+
+
+def _part_means(elements: TriangleElements, values: Tensor) -> Tensor:
+    """Return the mean over the vertices of each part that have faces, ``[C]``; 0 without any."""
+    pair = torch.stack([values, torch.ones_like(values)], 1) * elements.update.used
+    total = pair.new_zeros(elements.num_parts, 2).index_add(0, elements.part, pair)
+    return total[:, 0] / total[:, 1].clamp(min=1)
 
 
 def _window_means(pos: Tensor, part: Tensor, values: Tensor, bandwidth: float) -> Tensor:
