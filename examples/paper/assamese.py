@@ -159,6 +159,15 @@ def batches(parts, extent, args):
     return loaders
 
 
+def standard_error(trainer, characters, args):
+    """Return the standard error in percent of the mean over writers, who are few and differ."""
+    writer, found = torch.tensor([each.writer for each in characters]), []
+    for own in map(writer.eq, writer.unique()):
+        row = trainer.evaluate(DataLoader(characters[own], args.batch_size))
+        found.append(100 * row["accuracy"])
+    return float(torch.tensor(found).std(correction=0)) / max(1, len(found) - 1) ** 0.5
+
+
 def train(name, parts, args):
     """Train one network; return its log and its row of the table."""
     contender = CONTENDERS[name]
@@ -178,6 +187,7 @@ def train(name, parts, args):
     return rows, {
         "val %": 100 * best["accuracy"],
         "test %": 100 * trainer.evaluate(test)["accuracy"],
+        "test ±, of writers": standard_error(trainer, test.dataset, args),
         "paper: val %": contender.paper[0],
         "paper: test %": contender.paper[1],
         "parameters": count_parameters(model),
