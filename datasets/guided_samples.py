@@ -23,8 +23,8 @@ class GuidedSamples(Dataset):
         factor: The upsampling factor.
         multiple: Sizes are cropped to multiples of it, so that all factors see the same pixels.
         side: Side of the center crop; by default the whole image.
-        missing: The value of unknown target pixels, which become 0. Means are over the known pixels of a block;
-            blocks without any have the value of the nearest block with one.
+        missing: The value of unknown target pixels, which become 0. Means are over the known pixels
+            of a block; blocks without any have the value of the nearest block with one.
 
     Each sample has its ``number``, ``small`` :math:`(C, H / factor, W / factor)`, ``guide``,
     ``target``, and ``known``, 1 for known target pixels and otherwise 0.

@@ -38,9 +38,9 @@ from torch_geometric.transforms import Compose
 
 from permutogeo.benchmarks.experiment import arguments, record
 from permutogeo.benchmarks.model_size import count_parameters, operations
+from permutogeo.benchmarks.published_conv import PublishedConv
 from permutogeo.datasets import Assamese
 from permutogeo.models import BNNDeepCNet, BNNLeNet, LatticeCNet
-from permutogeo.nn import BilateralConv
 from permutogeo.transforms import BilateralFeature
 from permutogeo.viz import curve_chart
 
@@ -72,31 +72,6 @@ class Distort:
         shift = middle * self.strength * torch.randn(2) / 2
         data.pos = ((data.pos - middle) @ matrix + middle + shift).clamp(0, SIDE - 1)
         return data
-
-
-class PublishedConv(BilateralConv):
-    """The bilateral layer by the defaults of the authors' code (MPI-IS/bilateralNN).
-
-    All filters learn the difference from the Gaussian, outputs are normalized by the density of
-    the outputs instead of that of the ink, and there is no bias.
-    """
-
-    def __init__(self, like):
-        channels = like.in_channels, like.out_channels
-        super().__init__(*channels, like.dim, like.radius, bias=False, normalize="symmetric")
-
-    def reset_parameters(self):
-        torch.nn.init.zeros_(self.filter_weight)
-
-    def effective_filter(self):
-        return self.filter_weight + self.gaussian(self.filter_weight).view(-1, 1, 1)
-
-    def normalization_factors(self, lattice, at, dtype):
-        before, _ = super().normalization_factors(lattice, at, dtype)
-        ones = lattice.splat(torch.ones(at.num_points, 1, dtype=dtype), at)
-        taps = self.gaussian(ones)
-        density = lattice.slice(lattice.convolve(ones, taps, self.radius, shared=True), at)
-        return before, density.rsqrt()
 
 
 def spatial(kind, kernel):
