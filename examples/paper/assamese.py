@@ -30,13 +30,12 @@ from _networks import (
     epoch_printer,
     first_at,
     keep_small,
-    load_or_exit,
     trainer_of,
 )
 from torch_geometric.loader import DataLoader
 from torch_geometric.transforms import Compose
 
-from permutogeo.benchmarks.experiment import arguments, record
+from permutogeo.benchmarks.experiment import arguments, load_or_exit, record
 from permutogeo.benchmarks.model_size import count_parameters, operations
 from permutogeo.benchmarks.published_conv import PublishedConv
 from permutogeo.datasets import Assamese

@@ -25,7 +25,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Subset
 from torch_geometric.transforms import Compose
 
-from permutogeo.benchmarks.experiment import DATA, arguments, record
+from permutogeo.benchmarks.experiment import DATA, arguments, load_or_exit, record
 from permutogeo.benchmarks.guided_filter import GuidedFilter
 from permutogeo.datasets import MINC, VOC2012, MaterialScenes
 from permutogeo.nn import DenseCRF, GaussianKernel, LearnedKernel
@@ -57,7 +57,7 @@ class Objects:
     }  # fmt: skip
 
     def data(self, args):
-        return [VOC2012(args.data, split, unary=True) for split in ("train", "val")]
+        return [load_or_exit(VOC2012, args.data, split, unary=True) for split in ("train", "val")]
 
     def features(self, data, scale):
         near = BilateralFeature(pos=scale["near"])(data).feature
@@ -83,7 +83,7 @@ class Materials(Objects):
     }  # fmt: skip
 
     def data(self, args):
-        return [MINC(args.data, split, unary=True) for split in ("train", "test")]
+        return [load_or_exit(MINC, args.data, split, unary=True) for split in ("train", "test")]
 
     def features(self, data, scale):
         size = float(max(data.height, data.width))
