@@ -219,7 +219,7 @@ def main():
         steps=(250, "steps per epoch of the network"), channels=(24, "of the network"),
         lr=(0.002, "of the network"), side=(64, "side of the training crops"),
         chosen=(10, "images for the bandwidth search"),
-        trials=(16, "maximal number of bandwidths to try"),
+        trials=(16, "bandwidths to try before the last round"),
     )  # fmt: skip
     parser.add_argument("--methods", nargs="+", help="rows of the table; all by default")
     args = parser.parse_args()

@@ -287,7 +287,7 @@ def main():
     parser = arguments(
         __doc__, "the middle of a few images", data=DATA, epochs=2, lr=0.003,
         levels=(2, "levels of the bandwidth search"),
-        trials=(12, "maximal number of bandwidths to try"),
+        trials=(12, "bandwidths to try before the last round"),
         stride=(0, "of the logits; 0: their own"), size=(160, "side of the scenes"),
         thin=(1, "use every n-th pixel along each axis"),
         network_epochs=(12, "of the scenes' network"),

@@ -176,7 +176,7 @@ def main():
     parser = arguments(
         __doc__, "the middle of a few images", data=DATA,
         images=(48, "training images per dataset"), side=(256, "side of the training crops"),
-        epochs=4, lr=0.002, trials=(14, "bandwidths to try, at most"),
+        epochs=4, lr=0.002, trials=(14, "bandwidths to try before the last round"),
         chroma=(False, "test upsampling of chroma alone"),
     )  # fmt: skip
     parser.add_argument("--datasets", nargs="+", choices=list(PAPER), default=list(PAPER))

@@ -158,7 +158,7 @@ def main():
         __doc__, "the middle of a few images", data=DATA,
         side=(224, "side of the training crops"), epochs=10, lr=0.01,
         middle=(0, "side of the center crops to use; 0: whole images"),
-        trials=(16, "bandwidths to try, at most"), test=(118, "test images"),
+        trials=(16, "bandwidths to try before the last round"), test=(118, "test images"),
         predicted=(False, "predict depth from color first"),
         folds=(2, "networks that predict depth"), network_epochs=(40, "of these networks"),
     )  # fmt: skip
