@@ -32,9 +32,12 @@ def operations(model: torch.nn.Module, call: Callable[[Any], object]) -> float:
 
     def on_lattice(layer: Any, inputs: Any, out: torch.Tensor) -> None:
         lattice = inputs[-1]
-        if lattice is None:  # a first layer builds one over its input and its grid
-            _, features, batches, _ = inputs
-            lattice, _ = Lattice.build_bipartite(*features, *batches)
+        if lattice is None:  # a first layer builds one
+            _, feature, batch, _ = inputs
+            if isinstance(feature, torch.Tensor):
+                lattice = Lattice.build(feature, batch)
+            else:
+                lattice, _ = Lattice.build_bipartite(*feature, *batch)
         total.append(lattice.num_vertices * layer.filter_weight.numel())
 
     kinds = {torch.nn.Conv2d: spatial, torch.nn.Linear: spatial, Linear: spatial}

@@ -11,9 +11,9 @@ network. Expect a test accuracy of 89 % for LatticeCNet and 77 % for BNN-DeepCNe
 (docs/reproduction.md).
 
 Options vary what the paper leaves open: ``--line-width`` and ``--stretch`` how characters are
-drawn, ``--split-seed`` which writers test, ``--extent``, ``--normalize``, ``--radius`` and
-``--published`` the bilateral layer, ``--schedule`` the learning rate; ``--augment`` distorts
-training characters.
+drawn, ``--split-seed`` which writers test, ``--extent``, ``--normalize``, ``--radius``,
+``--published`` and ``--read`` the bilateral layer, ``--schedule`` the learning rate; ``--augment``
+distorts training characters.
 
 ::
 
@@ -73,6 +73,23 @@ class Distort:
         return data
 
 
+class InkStem(torch.nn.Module):
+    """A bilateral first layer that is read out at the pixels with ink; all others are 0."""
+
+    def __init__(self, stem):
+        super().__init__()
+        self.conv, self.side, self.margin = stem.conv, stem.side, stem.margin
+        self.step = stem.extent / (SIDE - 1)
+
+    def forward(self, x, feature, batch, lattice=None):
+        out = self.conv(x, feature, batch, lattice)
+        column, row = (feature / self.step).round().long().T - self.margin
+        inside = (column >= 0) & (column < self.side) & (row >= 0) & (row < self.side)
+        grid = out.new_zeros(int(batch.max()) + 1, self.side, self.side, out.shape[1])
+        places = tuple(each[inside] for each in (batch, row, column))
+        return grid.index_put(places, out[inside]).permute(0, 3, 1, 2)
+
+
 def spatial(kind, kernel):
     return lambda args, extent: SpatialTwin(kind(1, CLASSES), kernel, SIDE)
 
@@ -83,6 +100,8 @@ def bilateral(kind):
         model = kind(1, CLASSES, extent=extent, radius=args.radius, normalize=normalize)
         if args.published:
             model.first.conv = PublishedConv(model.first.conv)
+        if args.read == "ink":
+            model.first = InkStem(model.first)
         return model
 
     return make
@@ -190,6 +209,8 @@ def main():
         augment=(False, "distort training characters"),
         published=(False, "bilateral layer by the defaults of the authors' code"),
     )  # fmt: skip
+    parser.add_argument("--read", choices=("grid", "ink"), default="grid",
+                        help="pixels that the bilateral layer is read out at")  # fmt: skip
     parser.add_argument("--schedule", choices=("cosine", "constant"), default="cosine")
     parser.add_argument("--normalize", choices=NORMALIZATIONS, default="before")
     parser.add_argument("--only", choices=CONTENDERS, nargs="+", default=list(CONTENDERS))

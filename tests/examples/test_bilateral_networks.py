@@ -88,7 +88,7 @@ def test_networks_of_the_options(examples):
     """The arguments reach the first layers."""
     digits, characters = examples("sparse_digits"), examples("assamese")
     args = SimpleNamespace(
-        interpolation="mean", extent=36.0, normalize="none", radius=2, published=False
+        interpolation="mean", extent=36.0, normalize="none", radius=2, published=False, read="grid"
     )
     bnn, feature = digits.network("BNN", args)
     assert (bnn.extent, bnn.normalize) == (36.0, None)
@@ -136,3 +136,24 @@ def test_spatial_layers_by_fourier_transforms(examples, kernel):
     pairs = (torch.autograd.grad((out * weight).sum(), leaves) for out in (found, expected))
     for one, other in zip(*pairs, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_first_layer_at_the_ink(examples):
+    """The values of the layer at the pixels with ink, 0 elsewhere, without the border."""
+    args = SimpleNamespace(normalize="before", radius=1, published=True, read="ink")
+    characters = examples("assamese")
+    model = characters.CONTENDERS["BNN-LeNet"].make(args, 20.0)
+    pos = torch.tensor([[0, 0], [2, 2], [3, 2], [93, 93], [94, 93], [50, 7]])
+    batch = torch.tensor([0, 0, 0, 0, 1, 1])
+    feature = pos * 20 / 95
+    got = model.first(torch.ones(6, 1), feature, batch)
+    wanted = model.first.conv(torch.ones(6, 1), feature, batch)
+    assert got.shape == (2, 8, 92, 92)
+    for point, (graph, column, row) in {
+        1: (0, 0, 0),
+        2: (0, 1, 0),
+        3: (0, 91, 91),
+        5: (1, 48, 5),
+    }.items():
+        assert got[graph, :, row, column].equal(wanted[point])
+    assert int((got != 0).any(1).sum()) == 4
