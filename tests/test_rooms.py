@@ -60,7 +60,7 @@ DOORS = {
     "denoising": "cascade cloud_error surface_sampling triangles",
     "compat": "pydensecrf spconv",
     "testing": "reference",
-    "benchmarks": "baselines clouds denoising_set encoding experiment guided_filter "
+    "benchmarks": "baselines clouds collect denoising_set encoding experiment guided_filter "
     "image_denoisers model_size published_conv record timing workloads",
     "cli": "info",
     "datasets": "synthetic",
