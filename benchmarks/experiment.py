@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,15 @@ def arguments(
         settings = {"action": "store_true"} if kind is bool else {"type": kind, "default": default}
         parser.add_argument(f"--{name.replace('_', '-')}", help=shown, **settings)
     return parser
+
+
+def load_or_exit(dataset: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """Return a dataset, or exit with the message that names its missing files."""
+    try:
+        return dataset(*args, **settings)
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
 
 
 def record(

@@ -31,10 +31,13 @@ def operations(model: torch.nn.Module, call: Callable[[Any], object]) -> float:
         total.append(out.numel() * layer.weight[0].numel())
 
     def on_lattice(layer: Any, inputs: Any, out: torch.Tensor) -> None:
-        *_, lattice = inputs
-        if not isinstance(lattice, Lattice):  # a first layer builds one over its input and its grid
-            _, (source, target), batches = inputs
-            lattice, _ = Lattice.build_bipartite(source, target, *batches)
+        lattice = inputs[-1]
+        if lattice is None:  # a first layer builds one
+            _, feature, batch, _ = inputs
+            if isinstance(feature, torch.Tensor):
+                lattice = Lattice.build(feature, batch)
+            else:
+                lattice, _ = Lattice.build_bipartite(*feature, *batch)
         total.append(lattice.num_vertices * layer.filter_weight.numel())
 
     kinds = {torch.nn.Conv2d: spatial, torch.nn.Linear: spatial, Linear: spatial}

@@ -23,8 +23,8 @@ class GuidedSamples(Dataset):
         factor: The upsampling factor.
         multiple: Sizes are cropped to multiples of it, so that all factors see the same pixels.
         side: Side of the center crop; by default the whole image.
-        missing: The value of unknown target pixels. Means are over the known pixels of a block;
-            blocks without any have the value of the nearest block with one.
+        missing: The value of unknown target pixels, which become 0. Means are over the known pixels
+            of a block; blocks without any have the value of the nearest block with one.
 
     Each sample has its ``number``, ``small`` :math:`(C, H / factor, W / factor)`, ``guide``,
     ``target``, and ``known``, 1 for known target pixels and otherwise 0.
@@ -58,8 +58,9 @@ class GuidedSamples(Dataset):
 
     def __getitem__(self, i: int) -> Sample:
         target, guide = (self._cut(image) for image in self.pairs[i])
-        known = (target != self.missing).float()
-        mean, share = (functional.avg_pool2d(x, self.factor) for x in (target * known, known))
+        unknown = target.isnan() if math.isnan(self.missing) else target == self.missing
+        target, known = target.masked_fill(unknown, 0.0), (~unknown).float()
+        mean, share = (functional.avg_pool2d(x, self.factor) for x in (target, known))
         small = fill_unknown(mean / share.clamp_min(1e-6), share > 0)
         return {"number": i, "small": small, "guide": guide, "target": target, "known": known}
 

@@ -60,8 +60,8 @@ DOORS = {
     "denoising": "cascade cloud_error surface_sampling triangles",
     "compat": "pydensecrf spconv",
     "testing": "reference",
-    "benchmarks": "baselines clouds denoising_set encoding experiment image_denoisers "
-    "model_size record timing workloads",
+    "benchmarks": "baselines clouds collect denoising_set encoding experiment guided_filter "
+    "image_denoisers model_size published_conv record timing workloads",
     "cli": "info",
     "datasets": "synthetic",
 }

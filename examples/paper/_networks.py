@@ -1,6 +1,5 @@
 """Shared by the bilateral network experiments: training and spatial networks."""
 
-import sys
 from functools import partial
 from itertools import product
 
@@ -12,15 +11,6 @@ from permutogeo.train import Checkpoints, Confusion, Trainer, grid_search
 
 # Choices of --normalize.
 NORMALIZATIONS = {"before": "before", "after": "after", "symmetric": "symmetric", "none": None}
-
-
-def load_or_exit(dataset, **settings):
-    """Return a dataset, or exit with the message that names its missing files."""
-    try:
-        return dataset(**settings)
-    except FileNotFoundError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
 
 
 def place(args, name, suffix=""):

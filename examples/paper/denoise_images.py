@@ -23,7 +23,7 @@ from _denoisers import SIGMA, Bilateral, Both, ConvNet, Network, Noisy, Spatial
 from torch.utils.data import DataLoader, RandomSampler, Subset
 from torch_geometric.loader import DataLoader as BatchLoader
 
-from permutogeo.benchmarks.experiment import DATA, arguments, record
+from permutogeo.benchmarks.experiment import DATA, arguments, load_or_exit, record
 from permutogeo.benchmarks.image_denoisers import ImageDenoiser, image_denoisers
 from permutogeo.datasets import BSDS500
 from permutogeo.ops import stencils
@@ -89,7 +89,9 @@ class Experiment:
     def __init__(self, args):
         self.args = args
         self.parts = {
-            split: BSDS500(args.data, split, gray=True, transform=self._prepare(split))
+            split: load_or_exit(
+                BSDS500, args.data, split, gray=True, transform=self._prepare(split)
+            )
             for split in ("train", "val", "test")
         }
         few = {"train": 2, "val": 1, "test": 1} if args.quick else {"val": 20}
@@ -217,7 +219,7 @@ def main():
         steps=(250, "steps per epoch of the network"), channels=(24, "of the network"),
         lr=(0.002, "of the network"), side=(64, "side of the training crops"),
         chosen=(10, "images for the bandwidth search"),
-        trials=(16, "maximal number of bandwidths to try"),
+        trials=(16, "bandwidths to try before the last round"),
     )  # fmt: skip
     parser.add_argument("--methods", nargs="+", help="rows of the table; all by default")
     args = parser.parse_args()

@@ -25,7 +25,8 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Subset
 from torch_geometric.transforms import Compose
 
-from permutogeo.benchmarks.experiment import DATA, arguments, record
+from permutogeo.benchmarks.experiment import DATA, arguments, load_or_exit, record
+from permutogeo.benchmarks.guided_filter import GuidedFilter
 from permutogeo.datasets import MINC, VOC2012, MaterialScenes
 from permutogeo.nn import DenseCRF, GaussianKernel, LearnedKernel
 from permutogeo.train import (
@@ -47,11 +48,8 @@ class Objects:
     """Semantic segmentation: kernels over position and color, and over position alone."""
 
     start = {"pos": 60.0, "rgb": 0.02, "near": 3.0, "weight": 10.0, "near_weight": 1.0}  # noqa: RUF012
-    searched = (
-        "weight",
-        "pos",
-        "near_weight",
-    )  # the color bandwidth is fixed: finer ones cost time for little gain
+    # The color bandwidth is fixed: finer ones cost time for little gain.
+    searched = ("weight", "pos", "near_weight")
     score = "mean_iou"
     paper = {  # noqa: RUF012  gains in percent over the network
         "gauss 1": "+2.48", "learned 1": "+2.93",
@@ -59,7 +57,7 @@ class Objects:
     }  # fmt: skip
 
     def data(self, args):
-        return [VOC2012(args.data, split, unary=True) for split in ("train", "val")]
+        return [load_or_exit(VOC2012, args.data, split, unary=True) for split in ("train", "val")]
 
     def features(self, data, scale):
         near = BilateralFeature(pos=scale["near"])(data).feature
@@ -85,7 +83,7 @@ class Materials(Objects):
     }  # fmt: skip
 
     def data(self, args):
-        return [MINC(args.data, split, unary=True) for split in ("train", "test")]
+        return [load_or_exit(MINC, args.data, split, unary=True) for split in ("train", "test")]
 
     def features(self, data, scale):
         size = float(max(data.height, data.width))
@@ -111,9 +109,8 @@ class Scenes(Materials):
         pairs = [(image_of(data), data.y.view(data.height, data.width)) for data in train]
 
         def at_full_size(model, batch):
-            return functional.interpolate(model(batch[0]), scale_factor=8, mode="bilinear"), batch[
-                1
-            ]
+            image, label = batch
+            return functional.interpolate(model(image), scale_factor=8, mode="bilinear"), label
 
         step = logistic_step(predict=at_full_size)
         network = train_coarse(train.num_classes, pairs, step, args.network_epochs, args.seed)
@@ -164,48 +161,6 @@ def crop(data, side=96):
     """Return the center crop of an image."""
     first = torch.tensor([data.width - side, data.height - side]) // 2
     return keep(data, ((data.pos >= first) & (data.pos < first + side)).all(1), side, side)
-
-
-class GuidedFilter:
-    """Probabilities as linear functions of the color in each window: a filter without a lattice.
-
-    The `fast guided filter <https://arxiv.org/abs/1505.00996>`_ of He and Sun, which finds the
-    functions at a fourth of the resolution.
-
-    Args:
-        radius: Of the windows, in pixels.
-        contrast: Deviation of colors in [0, 1] that is kept as an edge.
-    """
-
-    def __init__(self, radius, contrast):
-        self.size, self.contrast = 2 * round(radius / 4) + 1, contrast
-        self.scale = {"radius": radius, "contrast": contrast}
-
-    def mean(self, x):
-        """Return the means over windows of ``[C, H, W]``, cut off at the border."""
-        half = self.size // 2
-        return functional.avg_pool2d(x, self.size, 1, half, count_include_pad=False)
-
-    def coefficients(self, guide, p):
-        """Return the slopes ``[3, L, H, W]`` and offsets ``[L, H, W]`` of colors and values."""
-        both = torch.cat([guide, p])
-        mean, shape = self.mean(both), (3, len(both), *guide.shape[1:])
-        moment = self.mean((guide[:, None] * both).flatten(0, 1)).view(shape)
-        moment = (moment - mean[:3, None] * mean).permute(2, 3, 0, 1)  # [H, W, 3, 3 + L]
-        spread = moment[..., :3] + self.contrast**2 * torch.eye(3, dtype=guide.dtype)
-        slope = torch.linalg.solve(spread, moment[..., 3:]).permute(2, 3, 0, 1)
-        offset = mean[3:] - (slope * mean[:3, None]).sum(0)
-        return self.mean(slope.flatten(0, 1)).view(slope.shape), self.mean(offset)
-
-    def __call__(self, data):
-        size = (data.height, data.width)
-        guide, p = (x.T.reshape(1, -1, *size) for x in (data.x, data.unary.softmax(1)))
-        few = [-(-n // 4) for n in size]
-        small = (functional.interpolate(x, few, mode="area")[0] for x in (guide, p))
-        slope, offset = self.coefficients(*small)
-        slope = functional.interpolate(slope, size, mode="bilinear")
-        offset = functional.interpolate(offset[None], size, mode="bilinear")[0]
-        return ((slope * guide[0, :, None]).sum(0) + offset).flatten(1).T
 
 
 class Experiment:
@@ -332,7 +287,7 @@ def main():
     parser = arguments(
         __doc__, "the middle of a few images", data=DATA, epochs=2, lr=0.003,
         levels=(2, "levels of the bandwidth search"),
-        trials=(12, "maximal number of bandwidths to try"),
+        trials=(12, "bandwidths to try before the last round"),
         stride=(0, "of the logits; 0: their own"), size=(160, "side of the scenes"),
         thin=(1, "use every n-th pixel along each axis"),
         network_epochs=(12, "of the scenes' network"),

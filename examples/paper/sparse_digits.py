@@ -25,12 +25,11 @@ from _networks import (
     choose_lr,
     epoch_printer,
     keep_small,
-    load_or_exit,
     trainer_of,
 )
 from torch_geometric.loader import DataLoader
 
-from permutogeo.benchmarks.experiment import arguments, record
+from permutogeo.benchmarks.experiment import arguments, load_or_exit, record
 from permutogeo.benchmarks.model_size import count_parameters, operations
 from permutogeo.datasets import SparseMNIST
 from permutogeo.models import BNNLeNet, LatticeCNet

@@ -19,6 +19,7 @@ import torch
 from denoise_images import add_fixed_noise, middle
 from torch.nn import functional
 
+from permutogeo.benchmarks.experiment import load_or_exit
 from permutogeo.datasets import BSDS500
 
 
@@ -31,7 +32,7 @@ def moments(data):
 
 def load(split, args):
     """Return the moments of all images, ``[B, 25, 25]``, ``[B, 25]`` and ``[B]``."""
-    images = BSDS500(args.data, split, gray=True)
+    images = load_or_exit(BSDS500, args.data, split, gray=True)
     images = [images[i] for i in range(2 if args.quick else len(images))]
     if args.quick:
         images = [middle(image, 96) for image in images]

@@ -19,12 +19,7 @@ import math
 from itertools import pairwise
 
 import torch
-from _networks import (
-    choose_lr,
-    epoch_printer,
-    first_at,
-    trainer_of,
-)
+from _networks import choose_lr, epoch_printer, first_at, trainer_of
 from torch.nn import functional
 from torch.utils.data import RandomSampler
 from torch_geometric.loader import DataLoader
@@ -103,9 +98,8 @@ def convolve(x, layer):
     torch's direct convolution takes seconds per image for kernels above 13 x 13 on a CPU.
     """
     side, half = x.shape[-1], layer.padding[0]
-    size = [
-        8 * math.ceil((side + half) / 8)
-    ] * 2  # the two borders share one margin, since the transform is periodic
+    # The two borders share one margin, since the transform is periodic.
+    size = [8 * math.ceil((side + half) / 8)] * 2
     spectrum = torch.fft.rfft2(x, size).permute(2, 3, 0, 1)
     filters = torch.fft.rfft2(layer.weight, size).conj().permute(2, 3, 1, 0)
     out = torch.fft.irfft2((spectrum @ filters).permute(2, 3, 0, 1), size)

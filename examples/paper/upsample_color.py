@@ -21,7 +21,7 @@ import torch
 from _upsampling import Filters, draw, means, psnr
 from torch.nn import functional
 
-from permutogeo.benchmarks.experiment import DATA, arguments, record
+from permutogeo.benchmarks.experiment import DATA, arguments, load_or_exit, record
 from permutogeo.datasets import BSDS500, VOC2012, GuidedSamples
 from permutogeo.train import write_csv
 
@@ -56,10 +56,8 @@ class Photographs:
 
 def load(name, args):
     """Return the training and the test part of a dataset."""
-    parts = {
-        "voc": lambda: (VOC2012(args.data, "train"), VOC2012(args.data, "val")),
-        "bsds": lambda: (BSDS500(args.data, "train"), BSDS500(args.data, "test")),
-    }[name]()
+    dataset, held = {"voc": (VOC2012, "val"), "bsds": (BSDS500, "test")}[name]
+    parts = [load_or_exit(dataset, args.data, split) for split in ("train", held)]
     counts = (2, 1) if args.quick else (args.images, len(parts[1]))
     strides = [max(1, len(part) // count) for part, count in zip(parts, counts, strict=True)]
     return [
@@ -178,7 +176,7 @@ def main():
     parser = arguments(
         __doc__, "the middle of a few images", data=DATA,
         images=(48, "training images per dataset"), side=(256, "side of the training crops"),
-        epochs=4, lr=0.002, trials=(14, "bandwidths to try, at most"),
+        epochs=4, lr=0.002, trials=(14, "bandwidths to try before the last round"),
         chroma=(False, "test upsampling of chroma alone"),
     )  # fmt: skip
     parser.add_argument("--datasets", nargs="+", choices=list(PAPER), default=list(PAPER))

@@ -24,7 +24,7 @@ from _upsampling import Filters, draw, means, rmse
 from scipy import stats
 from torch.utils.data import Dataset
 
-from permutogeo.benchmarks.experiment import DATA, arguments, record
+from permutogeo.benchmarks.experiment import DATA, arguments, load_or_exit, record
 from permutogeo.datasets import GuidedSamples, NYUDepth
 from permutogeo.train import write_csv
 
@@ -38,7 +38,7 @@ class Rooms:
     """Pairs of depth in meters (0 where missing) and color image."""
 
     def __init__(self, data, split, count=None):
-        self.images = NYUDepth(data, split, crop=True)
+        self.images = load_or_exit(NYUDepth, data, split, crop=True)
         every = 1 if count is None else max(1, len(self.images) // count)
         self.numbers = range(0, len(self.images), every)[:count]
 
@@ -158,7 +158,7 @@ def main():
         __doc__, "the middle of a few images", data=DATA,
         side=(224, "side of the training crops"), epochs=10, lr=0.01,
         middle=(0, "side of the center crops to use; 0: whole images"),
-        trials=(16, "bandwidths to try, at most"), test=(118, "test images"),
+        trials=(16, "bandwidths to try before the last round"), test=(118, "test images"),
         predicted=(False, "predict depth from color first"),
         folds=(2, "networks that predict depth"), network_epochs=(40, "of these networks"),
     )  # fmt: skip

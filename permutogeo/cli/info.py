@@ -83,9 +83,10 @@ def _warp_report() -> dict[str, Any]:
 def _size(folder: Path) -> int:
     """Return the total size of the files in a folder, in bytes."""
     total = 0
-    for path in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # another process may be cleaning up
-            total += path.stat().st_size if path.is_file() else 0
+    for parent, _, names in os.walk(folder):  # without those that another process removes
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.stat(os.path.join(parent, name)).st_size
     return total
 
 

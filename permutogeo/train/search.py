@@ -136,7 +136,8 @@ def scale_search(
         start: The initial settings.
         factor: Factor of the first level; each further level takes its square root.
         levels: Number of levels.
-        max_trials: Maximum number of trials.
+        max_trials: No further round over the settings starts after this number of trials; a round
+            that has started is finished.
         maximize: Whether larger scores are better.
         log: CSV file of the trials; trials found in it are not repeated.
 

@@ -53,10 +53,13 @@ def cloud_map(
     if place.ndim != 2 or place.shape[1] != 3 or len(place) == 0 or size < 2:
         got = f"{list(place.shape)} and {size}"
         raise ValueError(f"cloud_map: Expected 'pos' of shape [N, 3], 'size' above 1 (got {got})")
+    low, extent = place[:, :2].min(0), np.ptp(place[:, :2], axis=0)
+    if not (extent > 0).all():
+        got = " x ".join(f"{side:g}" for side in extent)
+        raise ValueError(f"cloud_map: Expected 'pos' over an area (got one of {got})")
     if not np.isin(classes, list(colors)).all():
         others = sorted(set(np.unique(classes).tolist()) - set(colors))
         raise ValueError(f"cloud_map: Expected classes among {sorted(colors)} (got {others})")
-    low, extent = place[:, :2].min(0), np.ptp(place[:, :2], axis=0)
     height = max(2, round(size * extent[1] / extent[0]))
     order = np.argsort(place[:, 2], kind="stable")  # the highest is written last
     cell = ((place[order, :2] - low) / extent * (size, height)).astype(int)

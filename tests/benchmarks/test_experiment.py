@@ -1,7 +1,9 @@
 import json
 from types import SimpleNamespace
 
-from permutogeo.benchmarks.experiment import arguments, record
+import pytest
+
+from permutogeo.benchmarks.experiment import arguments, load_or_exit, record
 
 
 def test_options(monkeypatch):
@@ -26,3 +28,13 @@ def test_record(tmp_path, capsys):
     found = json.loads((tmp_path / "results.json").read_text())
     assert found["tables"] == {"Steps": rows} and found["seconds"] == 3
     assert "0.9877" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_missing_data_end_in_one_line(capsys):
+    def missing(split):
+        raise FileNotFoundError(f"no {split}")
+
+    with pytest.raises(SystemExit) as ended:
+        load_or_exit(missing, split="train")
+    assert ended.value.code == 2 and capsys.readouterr().err == "no train\n"
+    assert load_or_exit(sorted, [2, 1], reverse=True) == [2, 1]

@@ -1,9 +1,11 @@
 import json
+import os
 
 from typer.testing import CliRunner
 
 from permutogeo import cli
 from permutogeo._version import __version__
+from permutogeo.cli.info import _size
 
 
 def run(*args: str):
@@ -33,3 +35,20 @@ def test_info_says_what_is_wrong_with_warp(monkeypatch):
     monkeypatch.setattr("permutogeo.runtime.bridge.versions", broken)
     report = json.loads(run("info", "--json").output)
     assert report["warp"] == "not available: no such driver"
+
+
+def test_size_of_a_folder_that_another_process_changes(tmp_path, monkeypatch):
+    """Folders that vanish while the kernel cache is walked do not count."""
+    for name in ("gone", "kept"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "kernel.o").write_bytes(bytes(10))
+    assert _size(tmp_path) == 20
+    scan = os.scandir
+
+    def scan_and_remove(folder):
+        if os.path.basename(folder) == "gone":
+            os.rename(folder, tmp_path.parent / f"{tmp_path.name}_gone")
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", scan_and_remove)
+    assert _size(tmp_path) == 10

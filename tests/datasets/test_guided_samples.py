@@ -36,13 +36,17 @@ def test_all_factors_see_the_same_pixels():
     assert torch.equal(small["guide"], data[0][1][:, 14:30, 27:43])
 
 
-def test_unknown_pixels_do_not_count():
+@pytest.mark.parametrize("missing", [0.0, -1.0, math.nan])
+def test_unknown_pixels_do_not_count(missing):
     target, guide = pairs((16, 16))[0]
     target = target.clone() + 1
-    target[:, :4, :4] = 0  # a whole block, and a part of another
-    target[:, 4:6, :4] = 0
-    sample = GuidedSamples([(target, guide)], 4, 4, missing=0.0)[0]
-    assert torch.equal(sample["known"], (target != 0).float())
+    unknown = torch.zeros_like(target, dtype=torch.bool)
+    unknown[:, :6, :4] = True  # a whole block, and a part of another
+    target[unknown] = missing
+    sample = GuidedSamples([(target, guide)], 4, 4, missing=missing)[0]
+    assert torch.equal(sample["known"], (~unknown).float())
+    assert (sample["target"][unknown] == 0).all()
+    assert torch.equal(sample["target"][~unknown], target[~unknown])
     torch.testing.assert_close(sample["small"][:, 1, 0], target[:, 6:8, :4].mean((1, 2)))
     # The nearest blocks with known pixels are the one below and the one beside it.
     first = sample["small"][:, 0, 0]
@@ -84,4 +88,3 @@ def test_random_parts_stay_aligned():
 def test_errors():
     with pytest.raises(ValueError, match=r"'factor' that divides 'multiple' \(got 3 and 16\)"):
         GuidedSamples(pairs((16, 16)), 3)
-    assert math.isnan(GuidedSamples(pairs((16, 16)), 2).missing)

@@ -9,8 +9,6 @@ from scipy.signal import correlate
 from torch_geometric.data import Data
 
 from permutogeo.models import BNNLeNet
-from permutogeo.nn import BilateralConv
-from permutogeo.testing import reference
 
 
 @pytest.mark.parametrize("dim", [2, 3, 4, 5])
@@ -90,7 +88,7 @@ def test_networks_of_the_options(examples):
     """The arguments reach the first layers."""
     digits, characters = examples("sparse_digits"), examples("assamese")
     args = SimpleNamespace(
-        interpolation="mean", extent=36.0, normalize="none", radius=2, published=False
+        interpolation="mean", extent=36.0, normalize="none", radius=2, published=False, read="grid"
     )
     bnn, feature = digits.network("BNN", args)
     assert (bnn.extent, bnn.normalize) == (36.0, None)
@@ -99,30 +97,6 @@ def test_networks_of_the_options(examples):
     assert digits.network("LeNet", args)[0].interpolation == "mean"
     lenet = characters.CONTENDERS["BNN-LeNet"].make(args, 40.0)
     assert (lenet.extent, lenet.radius, lenet.normalize) == (40.0, 2, None)
-
-
-def test_published_layer(examples):
-    """Against the oracle: the Gaussian in all filters, and both densities of the authors' code."""
-    rng = np.random.default_rng(0)
-    source, target = 4 * rng.random((30, 2)), 4 * rng.random((40, 2))
-    conv = examples("assamese").PublishedConv(BilateralConv(1, 3, 2)).double()
-    gaussian = conv.gaussian(conv.filter_weight).numpy()
-    assert (
-        conv.bias is None and (gaussian == conv.effective_filter().detach().numpy()[:, 0].T).all()
-    )
-    torch.nn.init.normal_(conv.filter_weight)
-    pair = tuple(map(torch.from_numpy, (source, target)))
-    found = conv(torch.ones(30, 1).double(), pair).detach().numpy()
-    lattice, at = reference.ReferenceLattice.build_bipartite(source, target)
-    read = [lattice.slice(np.eye(lattice.num_vertices), where) for where in (None, at)]
-    offsets = reference.stencil(2, 1)
-    before, after = (
-        (each @ lattice.convolve_shared(each.sum(0)[:, None], gaussian, offsets)) ** -0.5
-        for each in read
-    )
-    bank = gaussian[:, None, None] + conv.filter_weight.detach().numpy()
-    wanted = after * (read[1] @ lattice.convolve(read[0].T @ before, bank, offsets, 1))
-    np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 def test_learning_rates(examples, tmp_path):
@@ -164,22 +138,22 @@ def test_spatial_layers_by_fourier_transforms(examples, kernel):
         torch.testing.assert_close(one, other)
 
 
-def test_guided_filter(examples):
-    """Against a least squares fit in each window, at the resolution of the fits."""
-    torch.manual_seed(0)
-    guide, p, contrast = torch.rand(3, 5, 6).double(), torch.rand(2, 5, 6).double(), 0.3
-    slope, offset = examples("segment_images").GuidedFilter(4, contrast).coefficients(guide, p)
-    assert slope.shape == (3, 2, 5, 6) and offset.shape == (2, 5, 6)
-    fits = np.empty((5, 6, 4, 2))
-    for y, x in np.ndindex(5, 6):
-        window = np.s_[:, max(0, y - 1) : y + 2, max(0, x - 1) : x + 2]
-        colors, values = (each[window].flatten(1).T.numpy() for each in (guide, p))
-        count = len(colors)
-        rows = np.concatenate([colors, np.ones((count, 1))], 1)
-        ridge = np.diag([contrast * np.sqrt(count)] * 3 + [0])
-        wanted = np.concatenate([values, np.zeros((4, 2))])
-        fits[y, x] = np.linalg.lstsq(np.concatenate([rows, ridge]), wanted, rcond=None)[0]
-    for y, x in np.ndindex(5, 6):
-        mean = fits[max(0, y - 1) : y + 2, max(0, x - 1) : x + 2].mean((0, 1))
-        np.testing.assert_allclose(slope[:, :, y, x], mean[:3], rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(offset[:, y, x], mean[3], rtol=1e-6, atol=1e-9)
+def test_first_layer_at_the_ink(examples):
+    """The values of the layer at the pixels with ink, 0 elsewhere, without the border."""
+    args = SimpleNamespace(normalize="before", radius=1, published=True, read="ink")
+    characters = examples("assamese")
+    model = characters.CONTENDERS["BNN-LeNet"].make(args, 20.0)
+    pos = torch.tensor([[0, 0], [2, 2], [3, 2], [93, 93], [94, 93], [50, 7]])
+    batch = torch.tensor([0, 0, 0, 0, 1, 1])
+    feature = pos * 20 / 95
+    got = model.first(torch.ones(6, 1), feature, batch)
+    wanted = model.first.conv(torch.ones(6, 1), feature, batch)
+    assert got.shape == (2, 8, 92, 92)
+    for point, (graph, column, row) in {
+        1: (0, 0, 0),
+        2: (0, 1, 0),
+        3: (0, 91, 91),
+        5: (1, 48, 5),
+    }.items():
+        assert got[graph, :, row, column].equal(wanted[point])
+    assert int((got != 0).any(1).sum()) == 4

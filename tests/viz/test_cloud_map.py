@@ -56,3 +56,6 @@ def test_errors():
         cloud_map(FLAT, np.r_[np.full(8, 2), 3, 4])
     with pytest.raises(ValueError, match=r"'pos' of shape \[N, 3\], 'size' above 1"):
         cloud_map(FLAT[:, :2], np.full(10, 2))
+    for line in (FLAT * [0, 1, 1], FLAT * [1, np.nan, 1]):
+        with pytest.raises(ValueError, match=r"over an area \(got one of (4 x nan|0 x 2)\)"):
+            cloud_map(line, np.full(10, 2))
