@@ -23,8 +23,8 @@ _MOST_GRAPHS = 2**62
 
 
 def fail(owner: Any, sentence: str, kind: type[Exception] = ValueError) -> NoReturn:
-    """Raise ``kind``, with the name of ``owner``, a class or of one, before the sentence."""
-    raise kind(sentence if owner is None else f"{_class_of(owner).__name__}: {sentence}")
+    """Raise ``kind``, with the class name of ``owner`` before the sentence."""
+    raise kind(sentence if owner is None else f"{type(owner).__name__}: {sentence}")
 
 
 def prefix_errors(owner: Any, function: Callable, *arguments: Any) -> Any:
@@ -34,11 +34,7 @@ def prefix_errors(owner: Any, function: Callable, *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except (TypeError, ValueError) as error:
-        raise type(error)(f"{_class_of(owner).__name__}: {error}") from None
-
-
-def _class_of(owner: Any) -> type:
-    return owner if isinstance(owner, type) else type(owner)
+        raise type(error)(f"{type(owner).__name__}: {error}") from None
 
 
 def check_integer(owner: Any, name: str, value: Any, least: int = 1) -> None:

@@ -14,7 +14,6 @@ from permutogeo.checks import (
     check_parameter_dtype,
     check_parameters,
     fail,
-    prefix_errors,
 )
 from permutogeo.lattice import Incidence, Lattice, suggest_scale
 from permutogeo.lattice.points import LatticeAndOutput, resolve_lattice
@@ -91,22 +90,24 @@ class PointModel(Pretrained):
         dataset = isinstance(data, torch.utils.data.Dataset) or not hasattr(data, "num_nodes")
         items = data if dataset else [data]
         if len(items) == 0:
-            fail(cls, "Expected a dataset that is not empty")
+            raise ValueError(f"{cls.__name__}: Expected a dataset that is not empty")
         first = items[0]
         x, y = getattr(first, "x", None), getattr(first, "y", None)
         feature = getattr(first, "feature", None)
         feature = getattr(first, "pos", None) if feature is None else feature
         if not isinstance(x, Tensor) or x.dim() != 2 or not isinstance(feature, Tensor):
-            expected = "data with 'x' of shape [N, C] and 'feature' or 'pos'"
-            fail(cls, f"Expected {expected} (got {first})")
+            raise ValueError(
+                f"{cls.__name__}: Expected data with 'x' of shape [N, C] and 'feature' or 'pos' "
+                f"(got {first})"
+            )
         if out_channels is None:
             if not isinstance(y, Tensor):
-                fail(cls, "Expected 'out_channels', or data with 'y'")
-            out_channels = _num_outputs(cls, data, items, y)
+                raise ValueError(f"{cls.__name__}: Expected 'out_channels', or data with 'y'")
+            out_channels = _num_outputs(cls.__name__, data, items, y)
         if isinstance(y, Tensor):
             cls._choose_task("point" if y.shape[:1] == x.shape[:1] else "graph", options)
         if "scale" not in options:
-            options["scale"] = prefix_errors(cls, suggest_scale, items, points_per_vertex)
+            options["scale"] = suggest_scale(items, points_per_vertex)
         return cls(x.shape[1], hidden_channels, out_channels, dim=feature.shape[1], **options)
 
     @classmethod
@@ -115,7 +116,8 @@ class PointModel(Pretrained):
         if len(cls.tasks) > 1:
             options.setdefault("task", task)
         elif task not in cls.tasks:
-            fail(cls, f"Expected 'y' of a {cls.tasks[0]} (got that of a {task})")
+            expected = f"Expected 'y' of a {cls.tasks[0]} (got that of a {task})"
+            raise ValueError(f"{cls.__name__}: {expected}")
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
@@ -180,7 +182,7 @@ class PointModel(Pretrained):
         return f"{type(self).__name__}({sizes}, {shown})"
 
 
-def _num_outputs(owner: type, data: Any, items: Any, y: Tensor) -> int:
+def _num_outputs(owner: str, data: Any, items: Any, y: Tensor) -> int:
     """Return the number of classes of a dataset, or the columns of its targets."""
     if y.is_floating_point():
         return 1 if y.dim() < 2 else y.shape[1]
@@ -190,6 +192,8 @@ def _num_outputs(owner: type, data: Any, items: Any, y: Tensor) -> int:
     labels = [item.y for item in items if item.y.numel()]
     lowest = min((int(label.min()) for label in labels), default=0)
     if lowest < 0:
-        state = "state 'out_channels' if this label is to be ignored"
-        fail(owner, f"Expected labels of 0 or more (got {lowest}); {state}")
+        raise ValueError(
+            f"{owner}: Expected labels of 0 or more (got {lowest}); state 'out_channels' if this "
+            "label is to be ignored"
+        )
     return 1 + max((int(label.max()) for label in labels), default=0)

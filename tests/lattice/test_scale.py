@@ -75,7 +75,7 @@ def test_errors():
             suggest_scale(wrong)
     with pytest.raises(ValueError, match="above 1 / 4, where each point has its own 4 vertices"):
         suggest_scale(torch.rand(100, 3), 0.25)
-    with pytest.raises(ValueError, match="points that differ for 0.4 points per vertex"):
+    with pytest.raises(ValueError, match=r"points that differ for 0\.4 points per vertex"):
         suggest_scale(torch.rand(50, 3).repeat(2, 1), 0.4)
     with pytest.raises(ValueError, match="positive 'points_per_vertex'"):
         suggest_scale(torch.rand(100, 3), 0)
