@@ -6,10 +6,11 @@ vertices of meshes, ``streets`` and ``rooms`` the points of generated scans. Eve
 about the same number of parameters and trains for the same seconds of one core. Lattices are built
 in these seconds; the graphs of the baselines are computed before them. Scores on the way are of the
 validation part. The first seed trains with each learning rate; the one with the best validation
-score is taken for all seeds, and only its runs are reported; a longer comparison can take the rates
-from the tables of a shorter one (``--rates-from docs/runs``). A run is written when it is done, and
-a repeated command goes on with those that are missing. Prints a table, writes it to ``TASK.json``
-and draws the score over the seconds to ``TASK.png``.
+score is taken for all seeds, and only its runs are reported. Another comparison can take the rates
+from its tables (``--rates-from docs/runs``), but for contenders that have changed since
+(``--choose-rates NAME``). A run is written when it is done, and a repeated command goes on with
+those that are missing. Prints a table, writes it to ``TASK.json`` and draws the score over the
+seconds to ``TASK.png``.
 
 ::
 
@@ -236,11 +237,14 @@ class Arena:
         runs = [run for run in self.runs() if (run["name"], run["seed"]) == (name, seed)]
         return max(runs, key=lambda run: run["curve"][-1][1])["rate"] if runs else None
 
-    def rate_of_table(self, name, folder):
-        """Return the learning rate of a contender in the table of another comparison."""
-        table = json.loads((folder / f"compare_{self.name}.json").read_text())
-        column = table["columns"].index("rate")
-        return next((float(row[column]) for row in table["rows"] if row[0] == name), None)
+    def rates_to_try(self, name, args):
+        """Return the learning rate of a contender in the table of another comparison, or all."""
+        if args.rates_from is not None and name not in args.choose_rates:
+            table = json.loads((args.rates_from / f"compare_{self.name}.json").read_text())
+            column = table["columns"].index("rate")
+            if found := [float(row[column]) for row in table["rows"] if row[0] == name]:
+                return found
+        return RATES[:1] if args.quick else RATES
 
     def runs(self):
         """Return all runs that are there."""
@@ -281,6 +285,8 @@ def summarize(arena, args):
         command += f" --seeds {' '.join(map(str, args.seeds))}"
     if args.rates_from is not None:
         command += f" --rates-from {args.rates_from}"
+    if args.choose_rates:
+        command += f" --choose-rates {' '.join(args.choose_rates)}"
     if args.only is not None:
         command += f" --only {' '.join(args.only)}"
     write_table(args.output / f"{arena.name}.json", title, columns, rows, command)
@@ -319,6 +325,12 @@ def main():
     parser.add_argument(
         "--rates-from", type=Path, help="folder of tables compare_TASK.json with learning rates"
     )
+    parser.add_argument(
+        "--choose-rates",
+        nargs="+",
+        default=[],
+        help="names of contenders whose rates are chosen again with --rates-from",
+    )
     parser.add_argument("--only", nargs="+", help="names of contenders")
     parser.add_argument("--output", type=Path, default=Path("runs/compare_models"))
     parser.add_argument(
@@ -335,16 +347,11 @@ def main():
         sys.exit(2)
     names = [name for name in ORDER if args.only is None or name in args.only]
     first, *others = args.seeds
-    if args.rates_from is not None:
-        for seed, name, arena in product(args.seeds, names, arenas):
-            if (rate := arena.rate_of_table(name, args.rates_from)) is not None:
-                arena.compete(name, rate, seed, args)
-    else:
-        rates = RATES[:1] if args.quick else RATES
-        for rate, name, arena in product(rates, names, arenas):
+    for name, arena in product(names, arenas):
+        for rate in arena.rates_to_try(name, args):
             arena.compete(name, rate, first, args)
-        for seed, name, arena in product(others, names, arenas):
-            arena.compete(name, arena.best_rate(name, first), seed, args)
+    for seed, name, arena in product(others, names, arenas):
+        arena.compete(name, arena.best_rate(name, first), seed, args)
     for arena in arenas:
         summarize(arena, args)
 

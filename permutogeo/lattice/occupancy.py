@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ _MOST_VERTICES = 10**6
 _FEWEST_POINTS = 64
 # Share of the corners of all points that are vertices of their own; scans repeat a few points.
 _ALONE = 0.98
+# Packages between a warning and the code of a user.
+_INSIDE = ("permutogeo", "torch", "torch_geometric")
 
 
 class ScaleWarning(UserWarning):
@@ -69,8 +72,16 @@ def warn_about_scale(lattice: Lattice, owner: Any) -> None:
         f"cannot relate points to each other; multiply the features by a {advice} factor, for "
         "example by pg.suggest_scale(feature), which aims for 3 points per vertex",
         ScaleWarning,
-        stacklevel=6,
+        stacklevel=_level_of_caller(),
     )
+
+
+def _level_of_caller() -> int:
+    """Return the ``stacklevel`` of the call that came from outside this package and torch."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] in _INSIDE:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _all_share_a_vertex(lattice: Lattice, graphs: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,6 +16,8 @@ from permutogeo.lattice.lattice import Lattice
 _POINTS = 32768
 _SAMPLES = 8
 _STEPS = 14
+# Cells along the extent of a sample: points nearer to each other than this are taken for equal.
+_MOST_CELLS = 2.0**26
 
 
 def suggest_scale(
@@ -29,8 +31,8 @@ def suggest_scale(
     more points per vertex (``examples/choose_scale.py`` compares several).
 
     Args:
-        data: Features ``[N, d]``; or PyG data with ``feature`` or ``pos``; or a dataset or list of
-            such data, of which a sample is used.
+        data: Features ``[N, d]``; or PyG data with ``feature`` or ``pos``; or a batch, dataset or
+            list of such data, of which a sample is used.
         points_per_vertex: Number of points divided by the number of vertices.
         fixed: Further features ``[N, d']`` of the same points, which are not scaled.
 
@@ -51,6 +53,12 @@ def suggest_scale(
     if not 0 < points_per_vertex < math.inf:
         raise ValueError(f"Expected a positive 'points_per_vertex' (got {points_per_vertex})")
     samples = _samples(data, fixed)
+    corners = 1 + sum(part.shape[1] for part in samples[0] if part is not None)
+    if points_per_vertex * corners <= 1:
+        raise ValueError(
+            f"Expected 'points_per_vertex' above 1 / {corners}, where each point has its own "
+            f"{corners} vertices (got {points_per_vertex:g})"
+        )
     samples = [_cropped(*pair, _POINTS // len(samples)) for pair in samples]
     feature = torch.cat([sample for sample, _ in samples])
     rest = [sample for _, sample in samples if sample is not None]
@@ -92,7 +100,7 @@ def _bisect(density: Callable[[float], float], start: float, target: float, more
     else:
         while density(high) > target:
             low, high = high, 4 * high
-            if high > start * 2.0**40:
+            if high > start * _MOST_CELLS:
                 raise ValueError(f"Expected points that differ for {target:g} points per vertex")
     for _ in range(_STEPS):
         middle = math.sqrt(low * high)
@@ -101,25 +109,42 @@ def _bisect(density: Callable[[float], float], start: float, target: float, more
 
 
 def _samples(data: Any, fixed: Tensor | None) -> list[tuple[Tensor, Tensor | None]]:
-    """Return features, each with its fixed features; those of a few items of a dataset."""
-    if isinstance(data, Tensor):
-        return [_checked(data, fixed)]
-    feature = getattr(data, "feature", None)
-    feature = getattr(data, "pos", None) if feature is None else feature
-    if isinstance(feature, Tensor):
-        return [_checked(feature, fixed)]
+    """Return features, each with its fixed features, of a few graphs of a batch or dataset."""
+    # A dataset in memory has an attribute with the features of all its items, too.
+    dataset = isinstance(data, torch.utils.data.Dataset)
+    if not dataset:
+        feature = data if isinstance(data, Tensor) else getattr(data, "feature", None)
+        feature = getattr(data, "pos", None) if feature is None else feature
+        if isinstance(feature, Tensor):
+            return _graphs(*_checked(feature, fixed), getattr(data, "batch", None))
     if fixed is not None:
         raise ValueError("Expected 'data' of one sample with 'fixed' (got a dataset)")
-    if not isinstance(data, Sequence) and not hasattr(data, "__getitem__"):
+    dataset = dataset or (hasattr(data, "__getitem__") and not hasattr(data, "num_nodes"))
+    if not dataset or isinstance(data, str):
         raise TypeError(
             "Expected 'data' to be features [N, d], data with 'feature' or 'pos', or a dataset "
             f"(got {type(data).__name__} without them)"
         )
-    count = len(data)
-    if count == 0:
+    if len(data) == 0:
         raise ValueError("Expected a dataset that is not empty")
-    chosen = sorted({i * count // _SAMPLES for i in range(_SAMPLES)})
-    return [sample for i in chosen for sample in _samples(data[i], None)]
+    return [sample for i in _spread(len(data)) for sample in _samples(data[i], None)]
+
+
+def _graphs(
+    feature: Tensor, fixed: Tensor | None, batch: Any
+) -> list[tuple[Tensor, Tensor | None]]:
+    """Return the features of a few graphs of a batch."""
+    if not isinstance(batch, Tensor):
+        return [(feature, fixed)]
+    batch = batch.cpu()
+    graphs = batch.unique()
+    chosen = (batch == graphs[i] for i in _spread(len(graphs)))
+    return [(feature[rows], None if fixed is None else fixed[rows]) for rows in chosen]
+
+
+def _spread(count: int) -> list[int]:
+    """Return a few of ``count`` indices, evenly spaced."""
+    return sorted({i * count // _SAMPLES for i in range(_SAMPLES)} if count else [])
 
 
 def _checked(feature: Tensor, fixed: Tensor | None) -> tuple[Tensor, Tensor | None]:

@@ -1,14 +1,12 @@
-"""Base class of the models, and their building blocks."""
+"""Base class of the models."""
 
 from __future__ import annotations
 
 from functools import partial
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch_geometric.nn import MLP, BatchNorm, Linear
 
 from permutogeo.checks import (
     check_integer,
@@ -18,9 +16,7 @@ from permutogeo.checks import (
     fail,
 )
 from permutogeo.lattice import Incidence, Lattice, suggest_scale
-from permutogeo.lattice.normalization import append_ones, divide_by_mass
 from permutogeo.lattice.points import LatticeAndOutput, resolve_lattice
-from permutogeo.nn import LatticeAttention, LatticeConv, LatticeNorm
 from permutogeo.weights.pretrained import Pretrained
 
 if TYPE_CHECKING:
@@ -38,6 +34,11 @@ class PointModel(Pretrained):
     Args:
         scale: Factor on the features, such as :func:`permutogeo.suggest_scale` returns.
     """
+
+    #: What the model can predict for: ``"point"``, ``"graph"`` or both, by its argument ``task``.
+    tasks: ClassVar[tuple[str, ...]] = ("point",)
+    task = "point"
+    context = False
 
     def __init__(
         self,
@@ -84,28 +85,39 @@ class PointModel(Pretrained):
             out_channels: Size of each output sample; by default the number of classes, or the
                 columns of a floating-point ``y``.
             points_per_vertex: See :func:`permutogeo.suggest_scale`.
-            options: Further arguments of the model.
+            options: Further arguments of the model; a ``scale`` here is taken as it is.
         """
-        items = [data] if hasattr(data, "num_nodes") else data
+        dataset = isinstance(data, torch.utils.data.Dataset) or not hasattr(data, "num_nodes")
+        items = data if dataset else [data]
         if len(items) == 0:
             raise ValueError(f"{cls.__name__}: Expected a dataset that is not empty")
         first = items[0]
+        x, y = getattr(first, "x", None), getattr(first, "y", None)
         feature = getattr(first, "feature", None)
         feature = getattr(first, "pos", None) if feature is None else feature
-        if not isinstance(getattr(first, "x", None), Tensor) or not isinstance(feature, Tensor):
+        if not isinstance(x, Tensor) or x.dim() != 2 or not isinstance(feature, Tensor):
             raise ValueError(
-                f"{cls.__name__}: Expected data with 'x' and 'feature' or 'pos' (got {first})"
+                f"{cls.__name__}: Expected data with 'x' of shape [N, C] and 'feature' or 'pos' "
+                f"(got {first})"
             )
-        y = getattr(first, "y", None)
         if out_channels is None:
             if not isinstance(y, Tensor):
                 raise ValueError(f"{cls.__name__}: Expected 'out_channels', or data with 'y'")
             out_channels = _num_outputs(cls.__name__, data, items, y)
-        if isinstance(y, Tensor) and len(y) != first.num_nodes:
-            options.setdefault("task", "graph")
-        scale = suggest_scale(items, points_per_vertex)
-        sizes = (first.x.shape[1], hidden_channels, out_channels)
-        return cls(*sizes, dim=feature.shape[1], scale=scale, **options)
+        if isinstance(y, Tensor):
+            cls._choose_task("point" if y.shape[:1] == x.shape[:1] else "graph", options)
+        if "scale" not in options:
+            options["scale"] = suggest_scale(items, points_per_vertex)
+        return cls(x.shape[1], hidden_channels, out_channels, dim=feature.shape[1], **options)
+
+    @classmethod
+    def _choose_task(cls, task: str, options: dict[str, Any]) -> None:
+        """Add the task of a dataset to the arguments of a model that has more than one."""
+        if len(cls.tasks) > 1:
+            options.setdefault("task", task)
+        elif task not in cls.tasks:
+            expected = f"Expected 'y' of a {cls.tasks[0]} (got that of a {task})"
+            raise ValueError(f"{cls.__name__}: {expected}")
 
     def reset_parameters(self) -> None:
         """Resets all learnable parameters."""
@@ -140,16 +152,26 @@ class PointModel(Pretrained):
         if channels != -1:
             check_parameters(self, x)
         check_parameter_dtype(self, "x", x)
-        if getattr(self, "task", "point") == "graph":
+        if self.task == "graph":
             if at is not None:
-                fail(self, "Expected no output points with task='graph' (got a pair)")
+                fail(self, "Expected no output points, since it predicts for graphs (got a pair)")
             if found.sharded:
-                fail(self, "Expected task='point' on a sharded lattice (got 'graph')")
+                fail(self, "Expected a lattice that is not sharded, since it predicts for graphs")
+        if self.context and found.sharded:
+            fail(self, "Expected context=False on a sharded lattice (got True)")
         return found, at
 
     def _options(self) -> dict[str, Any]:
         """Return the options that the representation shows beside the sizes."""
         return {}
+
+    def _changed(self, **defaults: Any) -> dict[str, Any]:
+        """Return the options whose values are not the defaults."""
+        return {
+            name: getattr(self, name)
+            for name, default in defaults.items()
+            if getattr(self, name) != default
+        }
 
     def __repr__(self) -> str:
         options = {"dim": self.dim, "num_layers": self.num_layers, **self._options()}
@@ -158,138 +180,6 @@ class PointModel(Pretrained):
         shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
         sizes = f"{self.in_channels}, {self.hidden_channels}, {self.out_channels}"
         return f"{type(self).__name__}({sizes}, {shown})"
-
-
-class GraphBatchNorm(BatchNorm):
-    """PyG's batch norm over graphs, one graph allowed; in evaluation it does not look at their
-    number, which torch.export does not know."""
-
-    def __init__(self, in_channels: int):
-        super().__init__(in_channels, allow_single_element=True)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return super().forward(x) if self.training else self.module(x)
-
-
-class LatticeBlock(torch.nn.Module):
-    """Lattice convolutions with norm and ReLU, residual where the sizes allow."""
-
-    def __init__(self, in_channels: int, out_channels: int, dim: int, num_layers: int):
-        super().__init__()
-        widths = [in_channels, *[out_channels] * num_layers]
-        self.convs = torch.nn.ModuleList(
-            LatticeConv(a, b, dim, bias=False) for a, b in pairwise(widths)
-        )
-        self.norms = torch.nn.ModuleList(LatticeNorm(out_channels, dim) for _ in self.convs)
-
-    def reset_parameters(self) -> None:
-        """Resets all learnable parameters."""
-        for layer in [*self.convs, *self.norms]:
-            layer.reset_parameters()
-
-    def forward(self, values: Tensor, lattice: Lattice) -> Tensor:
-        for conv, norm in zip(self.convs, self.norms, strict=True):
-            out = norm(conv(values, lattice), lattice)
-            values = (out + values if out.shape == values.shape else out).relu()
-        return values
-
-
-class AttentionBlock(torch.nn.Module):
-    """Lattice attention and an MLP, each residual after a norm, ``num_layers`` times.
-
-    A channelwise convolution before each attention tells directions apart, whose weights are equal
-    at the start: the positional encoding of the `"Conditional Positional Encodings for Vision
-    Transformers" <https://arxiv.org/abs/2102.10882>`_ paper. A norm follows the last layer.
-    """
-
-    #: Channels of a head.
-    head_channels = 16
-
-    def __init__(self, in_channels: int, out_channels: int, dim: int, num_layers: int):
-        super().__init__()
-        heads = max(1, out_channels // self.head_channels)
-        while out_channels % heads:
-            heads -= 1
-        self.lin = Linear(in_channels, out_channels)
-        self.convs = torch.nn.ModuleList(
-            LatticeConv(out_channels, out_channels, dim, groups=out_channels)
-            for _ in range(num_layers)
-        )
-        self.attentions = torch.nn.ModuleList(
-            LatticeAttention(out_channels, out_channels, dim, heads) for _ in range(num_layers)
-        )
-        self.mlps = torch.nn.ModuleList(
-            MLP([out_channels, 2 * out_channels, out_channels], act="gelu", norm=None)
-            for _ in range(num_layers)
-        )
-        self.norms = torch.nn.ModuleList(
-            LatticeNorm(out_channels, dim) for _ in range(2 * num_layers + 1)
-        )
-
-    def reset_parameters(self) -> None:
-        """Resets all learnable parameters."""
-        for layer in [self.lin, *self.convs, *self.attentions, *self.mlps, *self.norms]:
-            layer.reset_parameters()
-
-    def forward(self, values: Tensor, lattice: Lattice) -> Tensor:
-        values = self.lin(values)
-        layers = zip(self.convs, self.attentions, self.mlps, strict=True)
-        for i, (conv, attention, mlp) in enumerate(layers):
-            values = values + conv(values, lattice)
-            values = values + attention(self.norms[2 * i](values, lattice), lattice)
-            values = values + mlp(self.norms[2 * i + 1](values, lattice))
-        return self.norms[-1](values, lattice)
-
-
-def splat_mean(lattice: Lattice, x: Tensor, at: Incidence | None = None) -> Tensor:
-    """Splat and divide by the mass: the weighted mean of the points at each vertex."""
-    if at is not None:
-        return divide_by_mass(lattice.splat(append_ones(x), at))
-    return divide_by_mass(lattice.splat(x), lattice.mass(x.dtype))
-
-
-def gaussian_mean_at(lattice: Lattice, x: Tensor, at: Incidence | None) -> Tensor:
-    """Return values at the input points as they are, or their Gaussian mean at other points."""
-    if at is None:
-        return x
-    return divide_by_mass(lattice.slice(lattice.blur(lattice.splat(append_ones(x))), at))
-
-
-def count_graphs(batch: Tensor | None) -> int:
-    """Return the number of graphs of a batch vector, one without it."""
-    if batch is None:
-        return 1
-    if batch.shape[0] == 0:
-        return 0
-    # Of `item()`, unlike `int()`, torch.export keeps a symbol.
-    count: Any = batch.max().item() + 1
-    torch._check(count >= 1)
-    return count
-
-
-def output_batch(lattice: Lattice, at: Incidence | None) -> Tensor:
-    """Return the graph of each output point: of the points of a lattice, or of ``at``."""
-    batch = lattice.batch
-    if at is not None:
-        batch = None if lattice.others is None else lattice.others[1]
-    if batch is None:
-        points = lattice.num_points if at is None else at.num_points
-        batch = torch.zeros(points, dtype=torch.int64, device=lattice.device)
-    return batch
-
-
-def readout(values: Tensor, graph: Tensor | None, size: int) -> Tensor:
-    """Return mean and maximum over each of ``size`` graphs, ``[B, 2 C]``; 0 of an empty graph."""
-    if graph is None:
-        graph = torch.zeros(values.shape[0], dtype=torch.int64, device=values.device)
-    shape = (size, values.shape[1])
-    index = graph.unsqueeze(1)
-    mass = values.new_zeros(size, 1).scatter_add(0, index, torch.ones_like(values[:, :1]))
-    index = index.expand(-1, values.shape[1])
-    mean = values.new_zeros(shape).scatter_add(0, index, values) / mass.clamp(min=1)
-    # Empty graphs keep the zeros.
-    high = values.new_zeros(shape).scatter_reduce(0, index, values, "amax", include_self=False)
-    return torch.cat([mean, high], 1)
 
 
 def _num_outputs(owner: str, data: Any, items: Any, y: Tensor) -> int:

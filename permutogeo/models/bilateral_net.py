@@ -10,26 +10,28 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import BatchNorm, Linear
 
-from permutogeo.checks import check_integer, fail
-from permutogeo.models.base import Batches, Features, Lattices, PointModel, gaussian_mean_at
+from permutogeo.checks import check_choice, check_integer, fail
+from permutogeo.models.base import TASKS, Batches, Features, Lattices, PointModel
+from permutogeo.models.readout import readout_of_task, readout_size
 from permutogeo.nn import BilateralConv
 
 
 class BilateralNet(PointModel):
     r"""The bilateral neural network from the `"Learning Sparse High Dimensional Filters: Image
     Filtering, Dense CRFs and Bilateral Neural Networks" <https://arxiv.org/abs/1503.04949>`_ paper:
-    a stack of bilateral convolutions that share one lattice, for a prediction at each point.
+    a stack of bilateral convolutions that share one lattice.
 
     .. math::
         \mathbf{X}^{(l + 1)} = \textrm{ReLU} \left( \textrm{BatchNorm} \left(
         \textrm{BilateralConv}(\mathbf{X}^{(l)}) + \mathbf{X}^{(l)} \mathbf{W}^{(l)} \right) \right)
 
     where :math:`\mathbf{W}^{(l)}` is a linear layer that preserves the detail of each point, which
-    the lattice smooths. A linear layer on the concatenated outputs of all layers predicts. With
-    ``plain=True``, the network is that of the paper's experiments: bilateral convolutions with ReLU
-    in between, the last of which predicts. ``from_pretrained("tiles")`` finds the tile in the
-    images of :class:`permutogeo.datasets.Tiles`, from colors and the features ``(x / 20, y / 20, 10
-    r, 10 g, 10 b)``.
+    the lattice smooths. A linear layer on the concatenated outputs of all layers predicts at each
+    point; with ``task="graph"``, on their mean and maximum over each graph. With ``plain=True``,
+    the network is that of the paper's experiments: bilateral convolutions with ReLU in between, the
+    last of which predicts. ``from_pretrained("tiles")`` finds the tile in the images of
+    :class:`permutogeo.datasets.Tiles`, from colors and the features ``(x / 20, y / 20, 10 r, 10 g,
+    10 b)``.
 
     Args:
         in_channels: Size of each input sample, or ``-1`` to infer it in the first call.
@@ -44,13 +46,17 @@ class BilateralNet(PointModel):
         plain: If ``True``, there are no linear layers and norms.
         filler: Standard deviation of normally distributed initial filters of a plain network,
             instead of ``init``; 0.001 in the authors' code.
+        task: ``"point"`` or ``"graph"``.
+        context: If ``True``, each point also sees the mean and maximum of the concatenated outputs
+            over its graph.
         scale: Factor on the features; :meth:`from_data` chooses it.
 
     Shapes:
         - x: :math:`(N, C_{in})`
         - feature: :math:`(N, d)`, or :math:`((N, d), (N', d))` for other output points
         - batch: :math:`(N)`, or :math:`((N), (N'))` int64
-        - output: :math:`(N, C_{out})`, or :math:`(N', C_{out})`
+        - output: :math:`(N, C_{out})`, :math:`(N', C_{out})`, or :math:`(B, C_{out})` with
+          ``task="graph"``
 
     Example:
 
@@ -63,6 +69,7 @@ class BilateralNet(PointModel):
     """
 
     pretrained: ClassVar = {"tiles": "tiles"}
+    tasks: ClassVar = TASKS
     predict: Linear | None
 
     def __init__(
@@ -78,6 +85,8 @@ class BilateralNet(PointModel):
         dropout: float = 0.0,
         plain: bool = False,
         filler: float | None = None,
+        task: str = "point",
+        context: bool = False,
         scale: float = 1.0,
     ):
         widths = _sizes(hidden_channels, num_layers - plain)
@@ -89,6 +98,11 @@ class BilateralNet(PointModel):
             check_integer(self, "hidden_channels", width)
         if plain and in_channels == -1:
             fail(self, "Expected 'in_channels' of 1 or more with plain=True (got -1)")
+        check_choice(self, "task", task, TASKS)
+        if plain and (task != "point" or context):
+            got = f"task={task!r}, context={context}"
+            fail(self, f"Expected task='point' without context with plain=True (got {got})")
+        self.task, self.context = task, context
         if isinstance(hidden_channels, Sequence):
             self.hidden_channels = tuple(widths)
         self.radius, self.normalize, self.init = radius, normalize, init
@@ -104,7 +118,7 @@ class BilateralNet(PointModel):
         if not plain:
             self.lins.extend(Linear(a, b, bias=False) for a, b in pairwise(sizes))
             self.norms.extend(BatchNorm(width, allow_single_element=True) for width in widths)
-            self.predict = Linear(sum(widths), out_channels)
+            self.predict = Linear(readout_size(sum(widths), task, context), out_channels)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -118,7 +132,7 @@ class BilateralNet(PointModel):
     def forward(
         self, x: Tensor, feature: Features, batch: Batches = None, lattice: Lattices = None
     ) -> Tensor:
-        """Predict at each point.
+        """Predict at each point, or for each graph.
 
         Args:
             x: Values at the input points.
@@ -137,11 +151,12 @@ class BilateralNet(PointModel):
         for conv, lin, norm in zip(self.convs, self.lins, self.norms, strict=True):
             x = norm(conv(x, None, None, shared) + lin(x)).relu()
             outs.append(x)
-        out = gaussian_mean_at(shared, torch.cat(outs, 1), at)
+        out = readout_of_task(torch.cat(outs, 1), shared, at, self.task, self.context)
         return self.predict(torch.nn.functional.dropout(out, self.dropout, self.training))
 
     def _options(self) -> dict[str, Any]:
-        return {"radius": self.radius, **({"plain": True} if self.plain else {})}
+        changed = self._changed(plain=False, task="point", context=False)
+        return {"radius": self.radius, **changed}
 
 
 def _sizes(channels: int | Sequence[int], count: int) -> list[int]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from permutogeo.checks import check_integer, check_parameter_dtype, fail
 from permutogeo.lattice import Incidence, Lattice
-from permutogeo.models.base import count_graphs
+from permutogeo.models.readout import count_graphs
 from permutogeo.nn import BilateralConv
 from permutogeo.weights.pretrained import Pretrained
 

@@ -17,7 +17,9 @@ from permutogeo.checks import (
     prefix_errors,
 )
 from permutogeo.lattice import Incidence, Lattice
-from permutogeo.models.base import LatticeBlock, PointModel, splat_mean
+from permutogeo.models.base import PointModel
+from permutogeo.models.blocks import LatticeBlock
+from permutogeo.models.readout import splat_mean
 from permutogeo.nn import LatticePool, LatticeUnpool
 
 

@@ -10,7 +10,9 @@ from torch_geometric.nn import Linear
 
 from permutogeo.checks import check_integer, fail
 from permutogeo.lattice import Lattice
-from permutogeo.models.base import LatticeBlock, PointModel, count_graphs, splat_mean
+from permutogeo.models.base import PointModel
+from permutogeo.models.blocks import LatticeBlock
+from permutogeo.models.readout import count_graphs, splat_mean
 from permutogeo.nn import LatticePool
 
 
@@ -37,6 +39,7 @@ class LatticeCNet(PointModel):
         depth: Number of poolings.
         read: Points of the output grid along each axis.
         dropout: Dropout probability before the prediction.
+        scale: Factor on the features and the grid; :meth:`from_data` chooses it.
 
     Shapes:
         - x: :math:`(N, C_{in})`
@@ -56,6 +59,8 @@ class LatticeCNet(PointModel):
         "assamese": "lattice_cnet_assamese",
         "digits": "lattice_cnet_digits",
     }
+    tasks: ClassVar = ("graph",)
+    task = "graph"
     grid: Tensor
 
     def __init__(
@@ -69,8 +74,9 @@ class LatticeCNet(PointModel):
         depth: int = 4,
         read: int = 3,
         dropout: float = 0.0,
+        scale: float = 1.0,
     ):
-        super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers)
+        super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers, scale)
         check_integer(self, "depth", depth, 0)
         check_integer(self, "read", read)
         if not extent > 0:
@@ -106,11 +112,9 @@ class LatticeCNet(PointModel):
             feature: Features of the points, divided by their bandwidths, in [0, extent]; may be
                 ``None`` if ``lattice`` is given.
             batch: Graph of each point. Points of different graphs do not interact.
-            lattice: The lattice over the features, if it was built before.
+            lattice: The lattice over the scaled features, if it was built before.
         """
-        lattice, at = self.resolve(x, feature, batch, lattice)
-        if at is not None:
-            fail(self, "Expected no output points, since it predicts for graphs (got a pair)")
+        lattice, _ = self.resolve(x, feature, batch, lattice)
         batch = lattice.batch
         values = splat_mean(lattice, x)
         for level, block in enumerate(self.blocks):
@@ -118,7 +122,7 @@ class LatticeCNet(PointModel):
                 values, lattice, _ = self.pools[level - 1](values, lattice)
             values = block(values, lattice)
         count = count_graphs(batch)
-        grid = (self.grid / 2**self.depth).to(lattice.feature.dtype).repeat(count, 1)
+        grid = (self.grid * (self.scale / 2**self.depth)).to(lattice.feature.dtype).repeat(count, 1)
         graph = torch.arange(count, device=grid.device).repeat_interleave(len(self.grid))
         read = lattice.slice(values, lattice.locate(grid, None if batch is None else graph))
         read = torch.nn.functional.dropout(read.view(count, -1), self.dropout, self.training)

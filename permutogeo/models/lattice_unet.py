@@ -10,20 +10,9 @@ from torch_geometric.nn import MLP
 
 from permutogeo.checks import check_choice, check_integer
 from permutogeo.lattice import Incidence, Lattice
-from permutogeo.models.base import (
-    TASKS,
-    AttentionBlock,
-    Batches,
-    Features,
-    GraphBatchNorm,
-    LatticeBlock,
-    Lattices,
-    PointModel,
-    count_graphs,
-    output_batch,
-    readout,
-    splat_mean,
-)
+from permutogeo.models.base import TASKS, Batches, Features, Lattices, PointModel
+from permutogeo.models.blocks import AttentionBlock, GraphBatchNorm, LatticeBlock
+from permutogeo.models.readout import count_graphs, output_batch, readout, splat_mean
 from permutogeo.nn import LatticePool, LatticeSlice, LatticeUnpool, PointNetSplat
 
 BLOCKS = {"conv": LatticeBlock, "attention": AttentionBlock}
@@ -78,6 +67,7 @@ class LatticeUNet(PointModel):
     """
 
     pretrained: ClassVar = {"streets": "lattice_unet_streets"}
+    tasks: ClassVar = TASKS
 
     def __init__(
         self,
@@ -198,9 +188,5 @@ class LatticeUNet(PointModel):
         return seen[output_batch(finest, at)]
 
     def _options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"depth": self.depth, "task": self.task}
-        defaults = {"block": "conv", "splat": "mean", "slice": "linear", "context": False}
-        for name, default in defaults.items():
-            if getattr(self, name) != default:
-                options[name] = getattr(self, name)
-        return options
+        changed = self._changed(block="conv", splat="mean", slice="linear", context=False)
+        return {"depth": self.depth, "task": self.task, **changed}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -11,16 +11,8 @@ from torch_geometric.nn import BatchNorm, Linear
 
 from permutogeo.checks import check_choice, fail
 from permutogeo.lattice import Incidence, Lattice
-from permutogeo.models.base import (
-    TASKS,
-    Batches,
-    Features,
-    PointModel,
-    count_graphs,
-    gaussian_mean_at,
-    output_batch,
-    readout,
-)
+from permutogeo.models.base import TASKS, Batches, Features, PointModel
+from permutogeo.models.readout import readout_of_task, readout_size
 from permutogeo.nn import BilateralConv
 
 
@@ -69,6 +61,8 @@ class SplatNet(PointModel):
         torch.Size([100, 4])
     """
 
+    tasks: ClassVar = TASKS
+
     def __init__(
         self,
         in_channels: int,
@@ -104,8 +98,8 @@ class SplatNet(PointModel):
         self.norms = torch.nn.ModuleList(
             BatchNorm(width, allow_single_element=True) for _ in range(num_layers + 1)
         )
-        copies = 2 if task == "graph" else 3 if context else 1
-        self.predict = Linear(copies * (num_layers + 1) * width, out_channels)
+        size = readout_size((num_layers + 1) * width, task, context)
+        self.predict = Linear(size, out_channels)
         self.reset_parameters()
 
     def forward(
@@ -145,20 +139,8 @@ class SplatNet(PointModel):
             sides = [conv(x, None, None, each) for conv, each in zip(convs, lattices, strict=False)]
             x = self.norms[i + 1](lin(torch.cat([x, *sides], 1))).relu()
             outs.append(x)
-        out = torch.cat(outs, 1)
-        if self.task == "graph" or self.context:
-            whole = readout(out, first.batch, count_graphs(first.batch))
-        if self.task == "graph":
-            out = whole
-        else:
-            out = gaussian_mean_at(first, out, at)
-            if self.context:
-                out = torch.cat([out, whole[output_batch(first, at)]], 1)
+        out = readout_of_task(torch.cat(outs, 1), first, at, self.task, self.context)
         return self.predict(torch.nn.functional.dropout(out, self.dropout, self.training))
 
     def _options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {"scales": self.scales}
-        for name, default in {"task": "point", "context": False}.items():
-            if getattr(self, name) != default:
-                options[name] = getattr(self, name)
-        return options
+        return {"scales": self.scales, **self._changed(task="point", context=False)}

@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from permutogeo.distributed import ShardedLattice
 from permutogeo.lattice import Lattice
-from permutogeo.models.base import LatticeBlock
+from permutogeo.models.blocks import LatticeBlock
 from permutogeo.train import load_state
 
 ROOT = Path(__file__).parent.parent.parent
@@ -103,7 +103,7 @@ import os, signal, sys
 from datetime import timedelta
 import torch, torch.distributed as dist
 from permutogeo.distributed import ShardedLattice
-from permutogeo.models.base import LatticeBlock
+from permutogeo.models.blocks import LatticeBlock
 from permutogeo.train import Checkpoints, Trainer, load_state
 
 rank = int(os.environ["RANK"])

@@ -97,15 +97,21 @@ def test_options(name, options, small_data, tmp_path):
 
 @pytest.mark.parametrize("task", ["meshes", "parts", "rooms"])
 def test_comparison_goes_on(task, small_data, tmp_path):
-    """Each task runs, and a repeated command keeps the runs that are there."""
+    """Each task runs; a repeated command keeps the runs that are there, and takes other rates from
+    a table but for contenders that are to choose theirs."""
     path = ROOT / "examples" / "compare_models.py"
     only = ["--task", task, "--only", "LatticeUNet", "DiffusionNet", "PointNet++"]
     first = run_quickly(path, *only, cwd=tmp_path, data=small_data)
     check(first, tmp_path)
     assert "LatticeUNet, rate 0.002, seed 0" in first.stdout
     assert ("DiffusionNet" in first.stdout) == (task != "rooms")
-    again = run_quickly(path, *only, cwd=tmp_path, data=small_data)
-    assert "seed 0" not in again.stdout and "LatticeUNet" in again.stdout
+    table = next(tmp_path.rglob(f"{task}.json"))
+    other = table.with_name(f"compare_{task}.json")
+    other.write_text(table.read_text().replace('"0.002"', '"0.004"'))
+    rates = ["--rates-from", str(other.parent), "--choose-rates", "LatticeUNet"]
+    again = run_quickly(path, *only, *rates, cwd=tmp_path, data=small_data)
+    assert "PointNet++, rate 0.004, seed 0" in again.stdout
+    assert "LatticeUNet, rate" not in again.stdout and "LatticeUNet" in again.stdout
 
 
 @pytest.mark.real_data

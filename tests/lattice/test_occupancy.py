@@ -27,8 +27,10 @@ def test_occupied_neighbors():
 )
 def test_extreme_scales_warn(make):
     feature = torch.rand(200, 3)
-    with pytest.warns(ScaleWarning, match=r"hardly any points share a vertex \(0.25 points per v"):
+    expected = r"hardly any points share a vertex \(0.25 points per v"
+    with pytest.warns(ScaleWarning, match=expected) as caught:
         make()(x, feature * 1e4)
+    assert caught[0].filename == __file__  # the line that called the model, not one of torch
     with pytest.warns(ScaleWarning, match=r"all points of a graph share a vertex \(50 points"):
         make()(x, feature * 1e-3 + 0.2)
     with pytest.warns(ScaleWarning, match="all points of a graph share a vertex"):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from permutogeo import Lattice, suggest_scale
 
@@ -39,6 +39,22 @@ def test_data_and_datasets():
     assert suggest_scale(items[0]) == pytest.approx(2 * suggest_scale(items[0].pos), rel=1e-2)
 
 
+class Kept(InMemoryDataset):
+    """Items in memory; the attribute ``pos`` of the dataset has the points of all of them."""
+
+    def __init__(self, items):
+        super().__init__()
+        self.data, self.slices = self.collate(items)
+
+
+def test_batches_and_datasets_in_memory():
+    """Points of different graphs never share a vertex."""
+    items = [Data(pos=torch.rand(300, 3), num_nodes=300) for _ in range(20)]
+    expected = suggest_scale(items)
+    assert suggest_scale(Kept(items)) == pytest.approx(expected)
+    assert suggest_scale(Batch.from_data_list(items)) == pytest.approx(expected)
+
+
 def test_fixed_features():
     feature, color = torch.rand(3000, 2) * 9, torch.rand(3000, 1) * 4
     scale = suggest_scale(feature, fixed=color)
@@ -54,8 +70,13 @@ def test_errors():
         suggest_scale(torch.rand(100, 3), fixed=torch.rand(100, 3) * 1e3)
     with pytest.raises(ValueError, match="a dataset that is not empty"):
         suggest_scale([])
-    with pytest.raises(TypeError, match=r"features \[N, d\], data with 'feature' or 'pos'"):
-        suggest_scale(3)
+    for wrong in (3, "rooms", Data(x=torch.rand(9, 3)), [Data(x=torch.rand(9, 3))]):
+        with pytest.raises(TypeError, match=r"features \[N, d\], data with 'feature' or 'pos'"):
+            suggest_scale(wrong)
+    with pytest.raises(ValueError, match="above 1 / 4, where each point has its own 4 vertices"):
+        suggest_scale(torch.rand(100, 3), 0.25)
+    with pytest.raises(ValueError, match=r"points that differ for 0\.4 points per vertex"):
+        suggest_scale(torch.rand(50, 3).repeat(2, 1), 0.4)
     with pytest.raises(ValueError, match="positive 'points_per_vertex'"):
         suggest_scale(torch.rand(100, 3), 0)
     with pytest.raises(ValueError, match="'fixed' with a row for each of the 100 points"):

@@ -1,28 +1,55 @@
 import pytest
 import torch
+from torch_geometric.data import Data
 
-from permutogeo import Lattice
-from permutogeo.models import BilateralNet
-from permutogeo.models.base import LatticeBlock, splat_mean
-
-
-def test_splat_mean_keeps_constants_and_empty_vertices_are_zero():
-    feature = torch.cat([torch.rand(50, 2) * 4, torch.zeros(1, 2)])
-    lattice = Lattice.build(feature)
-    means = splat_mean(lattice, torch.full((51, 3), 2.5))
-    mass = lattice.splat(torch.ones(51, 1))[:, 0]
-    torch.testing.assert_close(means[mass > 0], torch.full_like(means[mass > 0], 2.5))
-    assert not means[mass == 0].any()
+from permutogeo.models import BilateralNet, HPLFlowNet, LatticeCNet, LatticeUNet
 
 
-def test_block_is_residual_where_sizes_agree():
-    lattice = Lattice.build(torch.rand(50, 2) * 4)
-    values = torch.randn(lattice.num_vertices, 4)
-    block = LatticeBlock(4, 4, dim=2, num_layers=1)
-    torch.nn.init.zeros_(block.convs[0].filter_weight)
-    torch.testing.assert_close(block(values, lattice), values.relu())
-    wider = LatticeBlock(4, 6, dim=2, num_layers=2)
-    assert wider(values, lattice).shape == (lattice.num_vertices, 6)
+def make_data(y, count=60):
+    return Data(x=torch.rand(count, 2), pos=torch.rand(count, 3) * 50, y=y)
+
+
+def test_from_data_takes_a_scale():
+    model = LatticeUNet.from_data(make_data(torch.zeros(60, dtype=torch.int64)), 8, scale=0.5)
+    assert model.scale == 0.5
+
+
+@pytest.mark.parametrize("y", [torch.tensor(3), torch.tensor([3]), torch.rand(1, 4)])
+def test_labels_of_graphs(y):
+    model = LatticeUNet.from_data(make_data(y), 8)
+    assert (model.task, model.out_channels) == ("graph", 4)
+
+
+def test_from_data_of_models_with_one_task():
+    points, graph = make_data(torch.rand(60, 3)), make_data(torch.tensor([2]))
+    assert HPLFlowNet.from_data(points, 8).out_channels == 3
+    model = LatticeCNet.from_data(graph, 4, extent=50.0, depth=1)
+    assert model(graph.x, graph.pos).shape == (1, 3)
+    with pytest.raises(ValueError, match="HPLFlowNet: Expected 'y' of a point"):
+        HPLFlowNet.from_data(graph)
+    with pytest.raises(ValueError, match="LatticeCNet: Expected 'y' of a graph"):
+        LatticeCNet.from_data(points, extent=50.0)
+
+
+def test_from_data_errors():
+    labels = torch.arange(60) % 3
+    with pytest.raises(ValueError, match="LatticeUNet: Expected a dataset that is not empty"):
+        LatticeUNet.from_data([])
+    expected = "LatticeUNet: Expected data with 'x' of shape .* and 'feature' or 'pos'"
+    for wrong in (
+        Data(x=torch.rand(60, 3), y=labels),
+        Data(pos=torch.rand(60, 3), y=labels),
+        Data(x=torch.rand(60), pos=torch.rand(60, 3), y=labels),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            LatticeUNet.from_data([wrong])
+    with pytest.raises(ValueError, match=r"Expected labels of 0 or more \(got -1\); state 'out_ch"):
+        LatticeUNet.from_data(make_data(labels - 1))
+    assert LatticeUNet.from_data(make_data(labels - 1), out_channels=2).out_channels == 2
+    with pytest.raises(ValueError, match="Expected 'out_channels', or data with 'y'"):
+        LatticeUNet.from_data(make_data(None))
+    with pytest.raises(ValueError, match="Expected points that differ"):
+        LatticeUNet.from_data(Data(x=torch.rand(9, 2), pos=torch.ones(9, 3), y=labels[:9]))
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,8 @@ def test_sizes_of_the_paper():
         (lambda: stack((6,)), "BilateralNet: Expected 'hidden_channels' of 2 sizes"),
         (lambda: stack((6, 0)), "BilateralNet: Expected 'hidden_channels'"),
         (lambda: BilateralNet(-1, 8, 2, 2, plain=True), "Expected 'in_channels' of 1 or more"),
+        (lambda: stack(task="graph"), "Expected task='point' without context with plain=True"),
+        (lambda: stack(context=True), "Expected task='point' without context with plain=True"),
     ],
 )
 def test_errors(make, message):

@@ -4,7 +4,7 @@ import torch
 
 from permutogeo import Lattice
 from permutogeo.models import BilateralTransformer
-from permutogeo.models.base import AttentionBlock
+from permutogeo.models.blocks import AttentionBlock
 from permutogeo.nn import LatticeAttention, LatticeNorm
 
 

@@ -47,12 +47,20 @@ CASES = [
         "SplatNet(4, 8, 5, dim=3, num_layers=1, scales=(1.0, 0.5), context=True)",
     ),
     (
+        lambda c=4: BilateralNet(c, 8, 5, dim=3, num_layers=1, context=True),
+        "BilateralNet(4, 8, 5, dim=3, num_layers=1, radius=1, context=True)",
+    ),
+    (
         lambda c=4: LatticeUNet(c, 8, 5, dim=3, depth=1, task="graph"),
         "LatticeUNet(4, 8, 5, dim=3, num_layers=1, depth=1, task='graph')",
     ),
     (
         lambda c=4: SplatNet(c, 8, 5, dim=3, num_layers=1, scales=(1, 0.5), task="graph"),
         "SplatNet(4, 8, 5, dim=3, num_layers=1, scales=(1.0, 0.5), task='graph')",
+    ),
+    (
+        lambda c=4: BilateralNet(c, 8, 5, dim=3, num_layers=1, task="graph"),
+        "BilateralNet(4, 8, 5, dim=3, num_layers=1, radius=1, task='graph')",
     ),
 ]
 NAMES = [
@@ -244,7 +252,7 @@ def test_given_lattice(make):
 
 def test_graph_models_have_no_output_points():
     x, feature = make_points()
-    with pytest.raises(ValueError, match="Expected no output points with task='graph'"):
+    with pytest.raises(ValueError, match="Expected no output points, since it predicts for gr"):
         MAKES[-1]()(x, (feature, feature))
 
 
@@ -260,7 +268,9 @@ def test_scale_multiplies_the_features(make):
         LatticeUNet(4, 8, 5, dim=3, scale=0)
 
 
-@pytest.mark.parametrize("model", [LatticeUNet, LatticeNet, BilateralTransformer, SplatNet])
+@pytest.mark.parametrize(
+    "model", [LatticeUNet, LatticeNet, BilateralTransformer, SplatNet, BilateralNet]
+)
 def test_from_data(model):
     points = [
         Data(x=torch.rand(300, 2), pos=torch.rand(300, 3) * 50, y=torch.arange(300) % 4)
@@ -277,20 +287,3 @@ def test_from_data(model):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ScaleWarning)
         assert made(points[0].x, points[0].pos).shape == (1, 3)
-
-
-def test_from_data_errors():
-    with pytest.raises(ValueError, match="LatticeUNet: Expected a dataset that is not empty"):
-        LatticeUNet.from_data([])
-    with pytest.raises(
-        ValueError, match="LatticeUNet: Expected data with 'x' and 'feature' or 'pos'"
-    ):
-        LatticeUNet.from_data([Data(x=torch.rand(9, 3), y=torch.zeros(9, dtype=torch.int64))])
-    ignored = Data(x=torch.rand(60, 1), pos=torch.rand(60, 3), y=torch.arange(60) % 3 - 1)
-    with pytest.raises(ValueError, match=r"Expected labels of 0 or more \(got -1\); state 'out_ch"):
-        LatticeUNet.from_data([ignored])
-    assert LatticeUNet.from_data([ignored], out_channels=2).out_channels == 2
-    with pytest.raises(ValueError, match="LatticeUNet: Expected data with 'x' and 'feature'"):
-        LatticeUNet.from_data([Data(pos=torch.rand(9, 3))])
-    with pytest.raises(ValueError, match="Expected 'out_channels', or data with 'y'"):
-        LatticeUNet.from_data([Data(x=torch.rand(9, 1), pos=torch.rand(9, 3))])
