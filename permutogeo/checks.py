@@ -103,20 +103,30 @@ def check_matrix(
 
 def check_parameters(owner: torch.nn.Module, x: Tensor, what: str = "input") -> None:
     """Raise if the parameters of ``owner`` are on another device than ``x``."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_dynamo_compiling():
         return
     device = x.device
-    modules: list[torch.nn.Module | None] = [owner]
-    # Not through named_parameters, whose generators cost as much as a small layer.
+    for parameter in _parameters_of(owner):
+        if parameter.device != device:
+            _refuse_device(owner, device, what)
+
+
+def _parameters_of(owner: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """``list(owner.parameters())``, whose generators cost as much as a small layer; shared ones
+    repeat."""
+    found: list[torch.nn.Parameter] = []
+    modules: list[torch.nn.Module] = [owner]
     for module in modules:  # grows
-        if module is None:
-            continue
-        if module._parameters:
-            for parameter in module._parameters.values():
-                if parameter is not None and parameter.device != device:
-                    _refuse_device(owner, device, what)
-        if module._modules:
-            modules += module._modules.values()
+        parameters, children = module._parameters, module._modules
+        for name in parameters:
+            parameter = parameters[name]
+            if parameter is not None:
+                found += [parameter]
+        for name in children:
+            child = children[name]
+            if child is not None:
+                modules += [child]
+    return found
 
 
 def _refuse_device(owner: torch.nn.Module, device: torch.device, what: str) -> NoReturn:
@@ -132,7 +142,7 @@ def check_parameter_dtype(owner: torch.nn.Module, name: str, x: Tensor) -> None:
     """Raise unless ``x`` has the type of the parameters of ``owner``; autocast casts by itself."""
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
         return
-    dtype = next(owner.parameters()).dtype
+    dtype = _parameters_of(owner)[0].dtype
     if x.dtype != dtype:
         fail(
             owner,

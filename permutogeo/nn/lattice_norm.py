@@ -136,8 +136,7 @@ class LatticeNorm(LazyLayer):
     def _normalize(self, values: Tensor, lattice: Lattice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the normalized values, mean and variance ``[C]`` and the number of points of the
         batch."""
-        mass = lattice.mass(values.dtype)
-        count = lattice.cached_constant(("total mass", values.dtype), lambda: mass.sum(0)[0])
+        mass, count = lattice.mass_and_total(values.dtype)
         weight, bias, shared = self.weight, self.bias, self._is_shared(lattice)
         if self.fused and not shared and weight is not None and bias is not None:
             return *batch_norm(values, mass, count, weight, bias, self.eps), count
