@@ -112,8 +112,7 @@ def check_parameters(owner: torch.nn.Module, x: Tensor, what: str = "input") -> 
 
 
 def _parameters_of(owner: torch.nn.Module) -> list[torch.nn.Parameter]:
-    """``list(owner.parameters())``, whose generators cost as much as a small layer; shared ones
-    repeat."""
+    """``list(owner.parameters())``, whose generators cost as much as a small layer."""
     found: list[torch.nn.Parameter] = []
     modules: list[torch.nn.Module] = [owner]
     for module in modules:  # grows
@@ -382,32 +381,3 @@ def _check_known(known: Tensor, batch: Tensor | None) -> None:
     if bool((total == 0).any()):
         graph = int(graphs[int((total == 0).nonzero()[0])])
         raise ValueError(f"Expected a known point in each graph (got none in graph {graph})")
-
-
-def check_labels(label: Any, count: int, device: torch.device, num_classes: int | None) -> int:
-    """Raise unless ``label`` holds a label of at least -1 for each point, and one that is known.
-
-    Returns:
-        The number of labels.
-    """
-    if not isinstance(label, Tensor) or label.dtype != torch.int64:
-        kind = label.dtype if isinstance(label, Tensor) else type(label).__name__
-        raise TypeError(f"Expected 'label' to be an int64 tensor (got {kind})")
-    if label.shape != (count,) or label.device != device:
-        raise ValueError(
-            f"Expected 'label' of shape [{count}] on {device} "
-            f"(got {list(label.shape)} on {label.device})"
-        )
-    if num_classes is not None:
-        check_integer(None, "num_classes", num_classes)
-    least, most = (int(bound) for bound in label.aminmax()) if count else (-1, -1)
-    limit = _LARGEST if num_classes is None else num_classes
-    if least < -1 or most >= limit:
-        row = int(((label < -1) | (label >= limit)).nonzero()[0])
-        raise ValueError(
-            f"Expected 'label' from 0 to {limit - 1}, or -1 for none "
-            f"(got {int(label[row])} in row {row})"
-        )
-    if count and most < 0:
-        raise ValueError("Expected at least one label (got -1 everywhere)")
-    return max(most + 1, 1) if num_classes is None else num_classes

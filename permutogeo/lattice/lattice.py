@@ -359,15 +359,6 @@ class Lattice(TensorCacheMixin):
         make = lambda: self.splat(self.feature.new_ones(self.num_points, 1, dtype=dtype))  # noqa: E731
         return self.cached_constant(("mass", dtype), make)
 
-    def mass_and_total(self, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Return :meth:`mass` and its sum ``[]``, cached alike."""
-
-        def make() -> tuple[Tensor, Tensor]:
-            mass = self.mass(dtype)
-            return mass, mass.sum(0)[0]
-
-        return self.cached_constant(("mass and total", dtype), make)
-
     @property
     def coordinate(self) -> Tensor:
         """Grid coordinates of the vertices and their graph, ``[M, d + 1]``."""
