@@ -8,7 +8,7 @@ kinds, with linear probing and some slots always free, so that every search ends
   so that a look-up reads one cache line;
 - *listed*, for longer codes: a slot holds the number, which is the place of the code in a list.
 
-Small boxes need no table: ``mark`` sets a mark for each code, and counting them numbers the codes.
+Small boxes need no table: see ``kernels/marks.py``.
 
 On a GPU the kernels compile, but only ``claim`` in ``kernels/table.py`` inserts there.
 """
@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from permutogeo.kernels import simplex, table
+from permutogeo.kernels import marks, simplex, table
 from permutogeo.kernels.build import code_functions
 from permutogeo.kernels.module import kernel, named
 from permutogeo.kernels.unstrided import reader, writer
@@ -78,13 +78,6 @@ _LISTED = """
     }
 #else
     return number;
-#endif
-"""
-# Several threads may set a mark at once.
-_SET = """
-#ifndef __CUDA_ARCH__
-    assert(index >= 0 && index < marks.shape[0]);
-    __atomic_store_n(marks.data + index, 1, __ATOMIC_RELAXED);
 #endif
 """
 _FETCH_ADD = """
@@ -179,37 +172,7 @@ def make(dim: int, dtype: type, words: int, packed: bool) -> SimpleNamespace:
         own[t, 0] = n
         own[t, 1] = stop
 
-    @wp.func_native(_SET)
-    def set_mark(marks: wp.array1d(dtype=wp.uint8), index: int): ...
-
-    @kernel(module)
-    def mark(
-        start: int,
-        feature: wp.array1d(dtype=Feature),  # [N]
-        graph: wp.array1d(dtype=wp.int64),  # [N], or empty for one graph
-        scale: Real,
-        subdiagonal: Real,
-        low: Real,
-        stride: wp.array1d(dtype=Code),  # [dim + 1]
-        step: wp.array1d(dtype=Code),  # [dim], by axis label
-        marks: wp.array1d(dtype=wp.uint8),  # [codes], in and out
-        weight: wp.array1d(dtype=Weight),  # [N], out
-        vertex: wp.array1d(dtype=Vertex),  # [N], out: codes of the corners
-    ):
-        """Embed points and mark the codes of their corners, one word below 2^31. A thread owns a
-        point."""
-        i = wp.tid() + start
-        floor, order = split(elevate(get_feature(feature, i), scale, subdiagonal))
-        put_weight(weight, i, barycentric(order))
-        corner = encode(floor, low, stride, graph, i)
-        row = Vertex()
-        for k in range(corners):
-            row[k] = int(corner[0])
-            set_mark(marks, row[k])
-            if k < dim:
-                corner += get_code(step, axis_label(order[k]))
-        put_vertex(vertex, i, row)
-
+    mark = marks.add(module, dim, dtype, words)
     return SimpleNamespace(module=module, Real=Real, insert=insert, mark=mark)
 
 
