@@ -220,7 +220,8 @@ def _networks(quick: bool) -> None:
 
 
 def _images(quick: bool) -> None:
-    """LatticeCNet beside LeNet on digits of 28 x 28 pixels, with the products of one image."""
+    """LatticeCNet beside LeNet on digits of 28 x 28 pixels, with the products of one image, also
+    with the lattices of the pixels kept from step to step."""
     side, images = (12, 2) if quick else (28, 16)
     generator = torch.Generator().manual_seed(0)
     pixel = torch.cartesian_prod(torch.arange(side), torch.arange(side)).float()
@@ -241,6 +242,7 @@ def _images(quick: bool) -> None:
     arguments = {
         "LeNet": (lenet, x.view(images, 1, side, side)),
         "LatticeCNet": (cnet, x, feature, batch),
+        "LatticeCNet, kept lattices": (cnet, x, None, None, pg.Lattice.build(feature, batch)),
     }
     products = {name: _products(*each) / images for name, each in arguments.items()}
     time = in_turn({name: _training(*each) for name, each in arguments.items()}, 1 if quick else 9)

@@ -8,6 +8,8 @@ kinds, with linear probing and some slots always free, so that every search ends
   so that a look-up reads one cache line;
 - *listed*, for longer codes: a slot holds the number, which is the place of the code in a list.
 
+Small boxes need no table: see ``kernels/marks.py``.
+
 On a GPU the kernels compile, but only ``claim`` in ``kernels/table.py`` inserts there.
 """
 
@@ -16,7 +18,7 @@ from types import SimpleNamespace
 
 import warp as wp
 
-from permutogeo.kernels import simplex, table
+from permutogeo.kernels import marks, simplex, table
 from permutogeo.kernels.build import code_functions
 from permutogeo.kernels.module import kernel, named
 from permutogeo.kernels.unstrided import reader, writer
@@ -170,7 +172,8 @@ def make(dim: int, dtype: type, words: int, packed: bool) -> SimpleNamespace:
         own[t, 0] = n
         own[t, 1] = stop
 
-    return SimpleNamespace(module=module, Real=Real, insert=insert)
+    mark = marks.add(module, dim, dtype, words)
+    return SimpleNamespace(module=module, Real=Real, insert=insert, mark=mark)
 
 
 @cache

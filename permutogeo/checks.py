@@ -103,20 +103,29 @@ def check_matrix(
 
 def check_parameters(owner: torch.nn.Module, x: Tensor, what: str = "input") -> None:
     """Raise if the parameters of ``owner`` are on another device than ``x``."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_dynamo_compiling():
         return
     device = x.device
-    modules: list[torch.nn.Module | None] = [owner]
-    # Not through named_parameters, whose generators cost as much as a small layer.
+    for parameter in _parameters_of(owner):
+        if parameter.device != device:
+            _refuse_device(owner, device, what)
+
+
+def _parameters_of(owner: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """``list(owner.parameters())``, whose generators cost as much as a small layer."""
+    found: list[torch.nn.Parameter] = []
+    modules: list[torch.nn.Module] = [owner]
     for module in modules:  # grows
-        if module is None:
-            continue
-        if module._parameters:
-            for parameter in module._parameters.values():
-                if parameter is not None and parameter.device != device:
-                    _refuse_device(owner, device, what)
-        if module._modules:
-            modules += module._modules.values()
+        parameters, children = module._parameters, module._modules
+        for name in parameters:
+            parameter = parameters[name]
+            if parameter is not None:
+                found += [parameter]
+        for name in children:
+            child = children[name]
+            if child is not None:
+                modules += [child]
+    return found
 
 
 def _refuse_device(owner: torch.nn.Module, device: torch.device, what: str) -> NoReturn:
@@ -132,7 +141,7 @@ def check_parameter_dtype(owner: torch.nn.Module, name: str, x: Tensor) -> None:
     """Raise unless ``x`` has the type of the parameters of ``owner``; autocast casts by itself."""
     if torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type):
         return
-    dtype = next(owner.parameters()).dtype
+    dtype = _parameters_of(owner)[0].dtype
     if x.dtype != dtype:
         fail(
             owner,
@@ -372,32 +381,3 @@ def _check_known(known: Tensor, batch: Tensor | None) -> None:
     if bool((total == 0).any()):
         graph = int(graphs[int((total == 0).nonzero()[0])])
         raise ValueError(f"Expected a known point in each graph (got none in graph {graph})")
-
-
-def check_labels(label: Any, count: int, device: torch.device, num_classes: int | None) -> int:
-    """Raise unless ``label`` holds a label of at least -1 for each point, and one that is known.
-
-    Returns:
-        The number of labels.
-    """
-    if not isinstance(label, Tensor) or label.dtype != torch.int64:
-        kind = label.dtype if isinstance(label, Tensor) else type(label).__name__
-        raise TypeError(f"Expected 'label' to be an int64 tensor (got {kind})")
-    if label.shape != (count,) or label.device != device:
-        raise ValueError(
-            f"Expected 'label' of shape [{count}] on {device} "
-            f"(got {list(label.shape)} on {label.device})"
-        )
-    if num_classes is not None:
-        check_integer(None, "num_classes", num_classes)
-    least, most = (int(bound) for bound in label.aminmax()) if count else (-1, -1)
-    limit = _LARGEST if num_classes is None else num_classes
-    if least < -1 or most >= limit:
-        row = int(((label < -1) | (label >= limit)).nonzero()[0])
-        raise ValueError(
-            f"Expected 'label' from 0 to {limit - 1}, or -1 for none "
-            f"(got {int(label[row])} in row {row})"
-        )
-    if count and most < 0:
-        raise ValueError("Expected at least one label (got -1 everywhere)")
-    return max(most + 1, 1) if num_classes is None else num_classes

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from permutogeo.checks import (
     check_confidence,
     check_integer,
-    check_labels,
     check_matrix,
     check_not_vmapped,
     check_scalar,
@@ -21,6 +22,9 @@ from permutogeo.lattice.points import Pair, resolve_lattice
 from permutogeo.lattice.precision import working_dtype
 
 __all__ = ["SolveReport", "bilateral_label_propagation", "bilateral_solve"]
+
+# More labels than this are mistakes: no tensor could hold the result.
+_MOST_CLASSES = 2**20
 
 
 def bilateral_solve(
@@ -149,7 +153,7 @@ def bilateral_label_propagation(
     lattice, at = resolve_lattice(feature, batch, lattice)
     if not 0 <= balance <= 1:
         raise ValueError(f"Expected 'balance' from 0 to 1 (got {balance})")
-    num_classes = check_labels(label, lattice.num_points, lattice.device, num_classes)
+    num_classes = _check_labels(label, lattice.num_points, lattice.device, num_classes)
     known = label >= 0
     target = lattice.weight.new_zeros(len(label), num_classes)
     target = target.scatter(1, label.clamp_min(0)[:, None], 1.0)
@@ -197,3 +201,32 @@ def _fill_unconnected(
     rows = known.nonzero()[:, 0]
     batches = None if batch is None or others[1] is None else (batch[rows], others[1])
     return fill_unreached(out, reached, target[rows], (feature[rows], others[0]), batches)
+
+
+def _check_labels(label: Any, count: int, device: torch.device, num_classes: int | None) -> int:
+    """Raise unless ``label`` holds a label of at least -1 for each point, and one that is known.
+
+    Returns:
+        The number of labels.
+    """
+    if not isinstance(label, Tensor) or label.dtype != torch.int64:
+        kind = label.dtype if isinstance(label, Tensor) else type(label).__name__
+        raise TypeError(f"Expected 'label' to be an int64 tensor (got {kind})")
+    if label.shape != (count,) or label.device != device:
+        raise ValueError(
+            f"Expected 'label' of shape [{count}] on {device} "
+            f"(got {list(label.shape)} on {label.device})"
+        )
+    if num_classes is not None:
+        check_integer(None, "num_classes", num_classes)
+    least, most = (int(bound) for bound in label.aminmax()) if count else (-1, -1)
+    limit = _MOST_CLASSES if num_classes is None else num_classes
+    if least < -1 or most >= limit:
+        row = int(((label < -1) | (label >= limit)).nonzero()[0])
+        raise ValueError(
+            f"Expected 'label' from 0 to {limit - 1}, or -1 for none "
+            f"(got {int(label[row])} in row {row})"
+        )
+    if count and most < 0:
+        raise ValueError("Expected at least one label (got -1 everywhere)")
+    return max(most + 1, 1) if num_classes is None else num_classes

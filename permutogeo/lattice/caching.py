@@ -18,7 +18,7 @@ def cached(cache: dict, name: Hashable, make: Callable[[], Any]) -> Any:
     It is computed outside of inference mode, so that training can use it later.
     """
     if name not in cache:
-        if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
+        if not torch.compiler.is_dynamo_compiling() and torch.is_inference_mode_enabled():
             with torch.inference_mode(False):
                 cache[name] = make()
         else:
@@ -97,7 +97,7 @@ class TensorCacheMixin(ABC):
         Args:
             owner: The layer that is called; its name precedes the error.
         """
-        if torch.compiler.is_compiling() or "versions" not in self._cache:
+        if torch.compiler.is_dynamo_compiling() or "versions" not in self._cache:
             return
         for source, version in self._cache["versions"]:
             if source._version != version:

@@ -81,7 +81,7 @@ def check_lattice(layer: Any, name: str, lattice: Any) -> Lattice:
     """Raise unless ``lattice`` is a lattice of the layer's dimension."""
     if not isinstance(lattice, Lattice):
         fail(layer, f"Expected '{name}' to be a Lattice (got {type(lattice).__name__})", TypeError)
-    if lattice.dim != layer.dim:
+    if lattice.feature.shape[1] != layer.dim:
         fail(layer, f"Expected '{name}' of dim={layer.dim} (got one of dim={lattice.dim})")
     lattice.check_unchanged(layer)
     return lattice

@@ -162,22 +162,21 @@ class LatticeUNet(PointModel):
 
     def _encode(self, values: Tensor, lattice: Lattice) -> tuple[list, list]:
         """Return values and lattice of each level, and the maps between the levels."""
-        levels, maps = [(values, lattice)], []
-        for level, block in enumerate(self.downs):
-            if level > 0:
-                values, lattice, at = self.pools[level - 1](*levels[-1])
-                maps.append(at)
-                levels.append((values, lattice))
-            levels[-1] = (block(*levels[-1]), lattice)
+        first, *others = self.downs
+        levels, maps = [(first(values, lattice), lattice)], []
+        for pool, block in zip(self.pools, others, strict=True):
+            values, lattice, at = pool(*levels[-1])
+            maps.append(at)
+            levels.append((block(values, lattice), lattice))
         return levels, maps
 
     def _decode(self, levels: list, maps: list) -> Tensor:
         """Return values at the vertices of the finest level."""
-        values, coarse = levels[-1]
-        for level in reversed(range(self.depth)):
-            skip, lattice = levels[level]
-            values = self.unpools[level](values, lattice, coarse, maps[level], skip)
-            values, coarse = self.ups[level](values, lattice), lattice
+        *skips, (values, coarse) = levels
+        steps = [*zip(self.unpools, self.ups, skips, maps, strict=True)]
+        for unpool, block, (skip, lattice), at in reversed(steps):
+            values = unpool(values, lattice, coarse, at, skip)
+            values, coarse = block(values, lattice), lattice
         return values
 
     def _context(

@@ -178,10 +178,9 @@ class ConvolutionLayer(FilterBankLayer):
 
     def effective_filter(self) -> Tensor:
         """Return the applied filter: ``filter_weight``, plus the Gaussian if it is a residual."""
-        assert self.filter_weight is not None
-        if self.residual_to_gaussian:
-            return self._identity() + self.filter_weight
-        return self.filter_weight
+        weight = self.filter_weight
+        assert weight is not None
+        return self._identity() + weight if self.residual_to_gaussian else weight
 
     def convolve(self, lattice: Lattice, values: Tensor, explained: bool = False) -> Tensor:
         """Convolve values at vertices with the learned filter."""

@@ -136,8 +136,10 @@ class LatticeNorm(LazyLayer):
     def _normalize(self, values: Tensor, lattice: Lattice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the normalized values, mean and variance ``[C]`` and the number of points of the
         batch."""
-        mass = lattice.mass(values.dtype)
-        count = lattice.cached_constant(("total mass", values.dtype), lambda: mass.sum(0)[0])
+        dtype = values.dtype
+        mass, count = lattice.cached_constant(
+            ("mass and total", dtype), lambda: _mass_and_total(lattice, dtype)
+        )
         weight, bias, shared = self.weight, self.bias, self._is_shared(lattice)
         if self.fused and not shared and weight is not None and bias is not None:
             return *batch_norm(values, mass, count, weight, bias, self.eps), count
@@ -200,6 +202,12 @@ class LatticeNorm(LazyLayer):
             f"momentum={self.momentum}, affine={self.affine}, "
             f"track_running_stats={self.track_running_stats})"
         )
+
+
+def _mass_and_total(lattice: Lattice, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return the mass of each vertex ``[M, 1]``, and their sum ``[]``."""
+    mass = lattice.mass(dtype)
+    return mass, mass.sum(0)[0]
 
 
 def _several_ranks(group: Any = None) -> bool:

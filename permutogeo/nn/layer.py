@@ -46,10 +46,10 @@ class LatticeLayer(MessagePassing):
     @property
     def fused(self) -> bool:
         """If fused kernels run; they do not while explaining, with hooks, or if ``fuse`` is off."""
-        if not self.fuse or self.explain or self.decomposed_layers > 1:
-            return False
-        return not (
-            self._propagate_forward_pre_hooks
+        return self.fuse and not (
+            self._explain
+            or self._decomposed_layers > 1
+            or self._propagate_forward_pre_hooks
             or self._propagate_forward_hooks
             or self._message_forward_pre_hooks
             or self._message_forward_hooks

@@ -17,6 +17,8 @@ _hide: list[Callable[[], None]] = []
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter, type(None), int, float, bool, str, list, tuple}
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+# torch.func.vjp saves wrapped tensors, of integers too, which are used when no transform is active.
+_may_be_wrapped = False
 _has_functorch = torch._C._are_functorch_transforms_active
 _num_function_modes = torch._C._len_torch_function_stack
 _num_dispatch_modes = torch._C._len_torch_dispatch_stack
@@ -122,10 +124,14 @@ def _multilinear(name: str, linear: Sequence[int]) -> Callable[..., Any]:
 def is_plain(*args: Any) -> bool:
     """Return whether arguments are ordinary tensors and values, outside of transforms, modes,
     autocast, profiling and compilation, so that torch's dispatcher may be skipped."""
+    global _may_be_wrapped
+    if torch.compiler.is_dynamo_compiling():
+        return False
+    if _has_functorch():
+        _may_be_wrapped = True
+        return False
     if (
-        torch.compiler.is_dynamo_compiling()
-        or _has_functorch()
-        or forward_ad._current_level >= 0
+        forward_ad._current_level >= 0
         or _num_function_modes()
         or _num_dispatch_modes()
         or _dynamo_callback() is not None
@@ -137,9 +143,7 @@ def is_plain(*args: Any) -> bool:
         kind = type(arg)
         if kind not in _PLAIN:
             return False
-        # torch.func.vjp saves wrapped tensors, of integers too, which are used when no transform is
-        # active.
-        if kind is torch.Tensor and _is_wrapped(arg):
+        if _may_be_wrapped and kind is torch.Tensor and _is_wrapped(arg):
             return False
     return True
 

@@ -9,7 +9,7 @@ import torch
 from permutogeo.checks import check_graph_ids
 from permutogeo.kernels import build as kernels
 from permutogeo.kernels import insert as insertion
-from permutogeo.ops import boxes
+from permutogeo.ops import boxes, marks
 from permutogeo.ops._library import define
 from permutogeo.ops.embed import (
     elevation_arguments,
@@ -31,15 +31,31 @@ def _build(
     feature = feature.detach().contiguous()
     _check_size(feature)
     box = boxes.make(*grid_extent(feature, batch, tap_variance))
-    return *_build_in_box(feature, batch, box, tap_variance), memory.upload(box, feature.device)
+    found = _embed_and_number(feature, batch, box, tap_variance, inside=True)
+    return *found, memory.upload(box, feature.device)
 
 
 def _build_in_box(
     feature: torch.Tensor, batch: torch.Tensor | None, box: torch.Tensor, tap_variance: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Build with the codes of a given box, on the CPU, that contains all points."""
+    """Build with the codes of a given box, on the CPU, that should contain all points."""
     feature = feature.detach().contiguous()
     _check_size(feature)
+    return _embed_and_number(feature, batch, box, tap_variance, inside=False)
+
+
+def _embed_and_number(
+    feature: torch.Tensor,
+    batch: torch.Tensor | None,
+    box: torch.Tensor,
+    tap_variance: float,
+    inside: bool,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return weights, vertices and codes.
+
+    Args:
+        inside: Whether the points are known to be in the box.
+    """
     count, dim = feature.shape
     device = feature.device
     if count == 0:
@@ -48,12 +64,14 @@ def _build_in_box(
         return feature.new_empty(0, dim + 1), vertex, code
     weight = memory.empty(count, dim + 1, dtype=feature.dtype, device=device)
     insert = _insert_on_threads if device.type == "cpu" else _insert_atomically
+    if inside and device.type == "cpu" and marks.suit(box, weight.numel()):
+        insert = _insert_by_marks
     vertex, code = insert(feature, batch, box, tap_variance, weight)
     return weight, vertex, code
 
 
 def _check_size(feature: torch.Tensor) -> None:
-    count, corners, device = len(feature), feature.shape[1] + 1, feature.device.type
+    count, corners, device = feature.shape[0], feature.shape[1] + 1, feature.device.type
     # Elsewhere all corners share one hash table.
     most = _MOST_CORNERS if device == "cpu" else MOST_CODES
     if count * corners > most:
@@ -74,7 +92,7 @@ def grid_extent(
 
     Errors name the argument and the row.
     """
-    if len(feature) == 0:
+    if feature.shape[0] == 0:
         return [0] * feature.shape[1], [0] * feature.shape[1], 1
     *bounds, ids = feature_range(feature, batch)
     low, high = grid_bounds(feature, bounds, tap_variance, name)
@@ -130,6 +148,21 @@ def _insert_on_threads(
     table = InsertionTable(count, corners, words, packed)
     table.insert(run, points.in_box, weight, vertex)
     return vertex, table.number(vertex)
+
+
+def _insert_by_marks(
+    feature: torch.Tensor,
+    batch: torch.Tensor | None,
+    box: torch.Tensor,
+    tap_variance: float,
+    weight: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Number the vertices of a small box by a mark for each code; fills ``weight``."""
+    key = (weight.shape[1] - 1, feature.dtype, 1, True)
+    run = bridge.load_kernels(insertion.make, *key, device=feature.device)
+    points = PointArguments(feature, batch, box, tap_variance, run.Real)
+    vertex = memory.empty(*weight.shape, dtype=torch.int32, device=weight.device)
+    return vertex, marks.insert(run, points.in_box, box, weight, vertex)
 
 
 def _insert_atomically(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from permutogeo.kernels import coarsen as kernels
-from permutogeo.ops import boxes
+from permutogeo.ops import boxes, marks
 from permutogeo.ops._library import define
 from permutogeo.ops.table import look_up, unique_codes
 from permutogeo.runtime import bridge, memory
@@ -37,8 +37,11 @@ def _coarsen(
         *(bridge.array(coarse_box, 2), bridge.array(ends, 2)),
         device=device,
     )
-    coarse = unique_codes(list(ends))
-    vertex = _positions(ends.view(-1, words), coarse)
+    if device.type == "cpu" and marks.suit(coarse_box, 2 * count):
+        coarse, vertex = marks.unique(ends.view(-1), coarse_box)
+    else:
+        coarse = unique_codes(ends.unbind())
+        vertex = _positions(ends.view(-1, words), coarse)
     return coarse, coarse_box, vertex.view(2, count).t().contiguous()
 
 

@@ -94,17 +94,18 @@ class InsertionTable:
         code, position = self._unpack() if self.packed else self._rank()
         flat, scattered = vertex.view(-1), memory.exceeds_cache(position)
         described = (scattered, bridge.array(position, 1), bridge.array(flat, 1))
-        bridge.launch(self.tools.renumber, len(flat), *described, device=_CPU, grain=8192)
+        bridge.launch(self.tools.renumber, flat.shape[0], *described, device=_CPU, grain=8192)
         return code
 
     def _unpack(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the ascending codes, and the position in them of each number."""
         entry = self._taken_slots()
+        count = entry.shape[0]
         entry.numpy().view(np.uint64).sort()  # NumPy's sort uses SIMD
-        code = memory.empty(len(entry), self.words, dtype=torch.int64, device=_CPU)
+        code = memory.empty(count, self.words, dtype=torch.int64, device=_CPU)
         position = memory.empty(int(self.taken), dtype=torch.int32, device=_CPU)
         described = [bridge.array(each, 1) for each in (entry, code, position)]
-        bridge.launch(self.tools.unpack, len(entry), *described, device=_CPU, grain=8192)
+        bridge.launch(self.tools.unpack, count, *described, device=_CPU, grain=8192)
         return code, position
 
     def _taken_slots(self) -> torch.Tensor:

@@ -72,6 +72,21 @@ class BlurFilter:
     mix: Callable[[Tensor], Tensor] | None = None
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """A blur from sums to values, described to its kernel once.
+
+    Args:
+        run: The kernels.
+        arguments: Arguments of the blur.
+        described: What they point to.
+    """
+
+    run: Any
+    arguments: list[Any]
+    described: tuple[Any, ...]
+
+
 class Slots:
     """Rows of labels at the slots of the vertices of one lattice: sums, and filtered values.
 
@@ -91,7 +106,7 @@ class Slots:
         self._sums, self._values = self._rows(sums), self._rows(values)
         self._slots = bridge.array(main, 1)
         self._pairs = [bridge.array(each, 1) for each in extra]
-        self._planned: dict[tuple[Blur, float], Callable[[], None]] = {}
+        self._planned: dict[tuple[Blur, float], _Plan] = {}
         self._begin: list[int] = []  # of the rings in the workspace
         self._workspace = torch.empty(0, self._width)
 
@@ -103,15 +118,15 @@ class Slots:
         key = blur, factor
         if key not in self._planned:
             self._planned[key] = self._plan(blur, factor, self._slots, self._values)
-        self._planned[key]()
-        self._spread(self._load(len(blur.taps) // 2))
+        self._run(self._planned[key])
+        self._spread(self._planned[key].run)
 
     def blur_to_vertices(self, blur: Blur, factor: float = 1.0) -> Tensor:
         """Return the blurred sums times a factor at vertices, ``[M, width]``, and set the sums to
         zero."""
         out = torch.empty(len(self._main), self._width)
         index = torch.arange(len(self._main), dtype=torch.int32)
-        self._plan(blur, factor, bridge.array(index, 1), self._rows(out))()
+        self._run(self._plan(blur, factor, bridge.array(index, 1), self._rows(out)))
         return out
 
     def gather(self) -> Tensor:
@@ -135,8 +150,8 @@ class Slots:
         bridge.launch(run.copy, len(index), self._blocks, *rows, device=_CPU)
         self._spread(run)
 
-    def _plan(self, blur: Blur, factor: float, row: Any, out: Any) -> Callable[[], None]:
-        """Return the launches of a blur.
+    def _plan(self, blur: Blur, factor: float, row: Any, out: Any) -> _Plan:
+        """Describe a blur.
 
         Args:
             row: Row of the result of each vertex.
@@ -164,13 +179,11 @@ class Slots:
             run.Tap(*(factor * tap for tap in (center, *sides))),
             *(self._slots, row, self._sums, self._rows(self._workspace), out),
         ]
-        memory_of_arguments = neighbors, blur, lag, ring, self._workspace, self._tensors
+        return _Plan(run, arguments, (neighbors, blur, lag, ring, self._workspace))
 
-        def launch(kept: Any = memory_of_arguments) -> None:
-            self._merge(run)
-            bridge.launch(run.blur, 1, *arguments, device=_CPU)
-
-        return launch
+    def _run(self, plan: _Plan) -> None:
+        self._merge(plan.run)
+        bridge.launch(plan.run.blur, 1, *plan.arguments, device=_CPU)
 
     def _merge(self, run: Any) -> None:
         """Add the sums of further runs to those of the first one."""

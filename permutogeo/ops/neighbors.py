@@ -19,9 +19,9 @@ _FEWEST_BLOCKS = 96
 # Values that one call copies sooner than several.
 _FEW_VALUES = 2**15
 
-# One offset of each opposite pair [H, d, 1], the columns of the pair [H, 2] int32, and the largest
-# coordinate of an offset.
-_HalfStencil = tuple[torch.Tensor, torch.Tensor, int]
+# One offset of each opposite pair [H, d, 1], the columns of the pair [H, 2] int32, the largest
+# coordinate of an offset, and the number of offsets.
+_HalfStencil = tuple[torch.Tensor, torch.Tensor, int, int]
 
 
 @cache
@@ -41,7 +41,7 @@ def _halve(offset: torch.Tensor, opposite: torch.Tensor) -> _HalfStencil:
     index = torch.arange(len(offset), device="cpu")
     half = index <= opposite  # the centre is its own opposite
     column = torch.stack([index[half], opposite[half]], 1).to(torch.int32)
-    return offset[half].unsqueeze(-1), column, int(offset.abs().max())
+    return offset[half].unsqueeze(-1), column, int(offset.abs().max()), len(offset)
 
 
 def with_zero_row(values: torch.Tensor) -> torch.Tensor:
@@ -59,32 +59,29 @@ def with_zero_row(values: torch.Tensor) -> torch.Tensor:
 def _neighbors(
     code: torch.Tensor, box: torch.Tensor, radius: int, dilation: int, stencil: str
 ) -> torch.Tensor:
-    dim = box.shape[0] - 1
-    taps = stencils.num_taps(dim, radius, stencil)
     # The table of axes is stored by columns, as the blur reads it.
-    half = _half_stencil(dim, radius, dilation, stencil)
-    return _merge(code, box, half, taps, by_column=stencil == "axis")
+    half = _half_stencil(box.shape[0] - 1, radius, dilation, stencil)
+    return _merge(code, box, half, by_column=stencil == "axis")
 
 
 def _cubic_neighbors(
     code: torch.Tensor, box: torch.Tensor, kernel_size: list[int], dilation: list[int]
 ) -> torch.Tensor:
-    half = _half_cube(tuple(kernel_size), tuple(dilation))
-    return _merge(code, box, half, math.prod(kernel_size))
+    return _merge(code, box, _half_cube(tuple(kernel_size), tuple(dilation)))
 
 
 def _merge(
-    code: torch.Tensor, box: torch.Tensor, half: _HalfStencil, taps: int, by_column: bool = False
+    code: torch.Tensor, box: torch.Tensor, half: _HalfStencil, by_column: bool = False
 ) -> torch.Tensor:
     """Return the neighbors of all vertices at the offsets of a stencil, ``[M, K]``."""
     device, code = code.device, code.contiguous()
     count = code.shape[0]
+    offset, column, reach, taps = half
     shape = (taps, count) if by_column else (count, taps)
     out = memory.full(*shape, value=-1, dtype=torch.int32, device=device)
     out = out.t() if by_column else out
     if count == 0:
         return out
-    offset, column, reach = half
     offset, column = memory.upload(offset, device), memory.upload(column, device)
     if reach > boxes.PADDING:
         # Beyond the padding, offsets would carry from one coordinate into the next.

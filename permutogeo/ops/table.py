@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -55,7 +57,7 @@ def power_of_two(least: int) -> int:
     return max(16, 1 << (least - 1).bit_length())
 
 
-def sort_unique(lists: list[torch.Tensor]) -> torch.Tensor:
+def sort_unique(lists: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return the distinct codes of several lists ``[n, words]``, ascending.
 
     Codes within a list are distinct.
@@ -70,11 +72,11 @@ def sort_unique(lists: list[torch.Tensor]) -> torch.Tensor:
     return torch.from_numpy(codes)
 
 
-def unique_codes(lists: list[torch.Tensor]) -> torch.Tensor:
+def unique_codes(lists: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return the distinct codes of several lists ``[n, words]``, ascending, on any device."""
     if lists[0].device.type == "cpu":
         return sort_unique(lists)
-    joined = torch.cat(lists)
+    joined = torch.cat(tuple(lists))
     return joined.unique(dim=0) if joined.shape[1] > 1 else joined[:, 0].unique()[:, None]
 
 

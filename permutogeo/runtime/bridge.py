@@ -25,8 +25,14 @@ import warp as wp
 from permutogeo.kernels.rows import BLOCKS, WIDE_BYTES
 from permutogeo.runtime import threads
 
-# Array descriptor of a kernel: pointer, shape and strides.
-Descriptor = type(wp.array(dtype=wp.float32).__ctype__())
+
+class Descriptor(type(wp.array(dtype=wp.float32).__ctype__())):  # type: ignore[misc]
+    """Array descriptor of a kernel: pointer, shape and strides; zeros until it is written."""
+
+    # Warp's own initializer loops in Python.
+    __init__ = ctypes.Structure.__init__
+
+
 DTYPES = {torch.float32: wp.float32, torch.float64: wp.float64}
 
 _LIMIT = 2**31 - 1

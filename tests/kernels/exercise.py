@@ -91,6 +91,8 @@ def main():
         exercise(3 * torch.randn(90, dim), torch.randint(0, 3, (90,)))  # splat by vertex
         exercise(0.1 * torch.randn(3000, dim), None)  # into private copies
     exercise(1e7 * torch.randn(90, 3), None)  # codes of two words
+    sys.modules["permutogeo.ops.marks"].suit = lambda box, corners: False
+    exercise(3 * torch.randn(90, 3), None)  # in a hash table
     insert._MOST_FIRST_SLOTS = 16  # tables that grow
     roomy = ops.build(5 * torch.randn(2000, 3), torch.randint(0, 3, (2000,)), 0.5)
     build._insert_on_threads = build._insert_atomically

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from permutogeo import Lattice, ops
+from permutogeo.ops import marks
 from permutogeo.testing.reference import ReferenceLattice
 
 TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-10}
@@ -34,6 +35,12 @@ def dtype(request) -> torch.dtype:
 def channels(request) -> int:
     """So that blocks of 16, 4 and 1 occur alone and together (kernels/rows.py)."""
     return request.param
+
+
+@pytest.fixture
+def hashed(monkeypatch) -> None:
+    """Lattices are built with a hash table, whatever the size of their box."""
+    monkeypatch.setattr(marks, "suit", lambda box, corners: False)
 
 
 @dataclass(frozen=True)

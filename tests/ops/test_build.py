@@ -95,6 +95,7 @@ def test_many_more_vertices_than_slots(case_of, monkeypatch, dtype):
     assert_matches(found)
 
 
+@pytest.mark.usefixtures("hashed")
 @pytest.mark.parametrize("spread", [1.0, 1e7])
 @pytest.mark.parametrize("dim", [1, 3, 8])
 def test_atomic_insertion_gives_the_same_lattice(monkeypatch, dtype, dim, spread):

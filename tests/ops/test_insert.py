@@ -10,6 +10,7 @@ from permutogeo.ops.insert import InsertionTable, fits_packed
 from permutogeo.ops.table import sort_unique
 
 module = sys.modules["permutogeo.ops.insert"]
+pytestmark = pytest.mark.usefixtures("hashed")
 
 
 @pytest.fixture(autouse=True)

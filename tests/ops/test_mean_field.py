@@ -1,5 +1,8 @@
 """The step of mean field in one kernel, against the same step by slices, softmax and splats."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -165,3 +168,26 @@ def test_no_points(labels):
     fused = FusedMeanField(torch.empty(0, labels), [corners], labels == 2)
     fused.step([BlurFilter(corners.blur, 1.0)])
     assert fused.marginals().shape == (0, labels)
+
+
+@pytest.mark.parametrize("labels", [3, 5, 21, 40])
+def test_excluded_labels_beside_the_padding(labels):
+    """Blocks of labels end in the first logits of the next point."""
+    unary = torch.randn(50, labels)
+    unary[::2, 0] = unary[1::3, -1] = -torch.inf
+    lattice = Lattice.build(torch.rand(50, 1))
+    fused = FusedMeanField(unary, [Corners(lattice.vertex, lattice.weight, lattice.num_vertices)])
+    torch.testing.assert_close(fused.marginals(log=False), unary.softmax(1))
+
+
+def test_memory_is_released_with_the_last_reference():
+    """Cycles of references would keep it until the garbage collector runs."""
+    fused, lattices, *_ = make(3)
+    fused.step([BlurFilter(blur_of(each), 1.0) for each in lattices])
+    slots = [weakref.ref(each) for each in fused._slots]
+    gc.disable()
+    try:
+        del fused
+        assert all(each() is None for each in slots)
+    finally:
+        gc.enable()

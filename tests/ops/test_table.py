@@ -60,6 +60,7 @@ def test_colliding_codes_are_found(words, slot):
     assert (ops.find(both[~present].contiguous(), code, slots) == -1).all()
 
 
+@pytest.mark.usefixtures("hashed")
 @pytest.mark.parametrize("path", ["_insert_on_threads", "_insert_atomically"])
 def test_points_whose_corners_collide(monkeypatch, path):
     """In one dimension codes count the lattice points: every second corner wants one slot."""
