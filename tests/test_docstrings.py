@@ -3,13 +3,17 @@
 import doctest
 import importlib
 import re
+import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch
+import trimesh
 
 import permutogeo
-from permutogeo import datasets
+from permutogeo import compat, datasets
+from permutogeo.data import from_point_cloud
 
 FOLDERS = {"permutogeo": permutogeo, "permutogeo.datasets": datasets}
 MODULES = [
@@ -72,3 +76,31 @@ def test_page_on_models(capsys):
     names = run_blocks("docs/guides/models.md")
     assert names["at_others"].shape == (50, 4) and names["graphs"].shape == (2, 32)
     assert "points_per_vertex=3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", ["guides/clouds", "guides/denoising"])
+def test_code_on_pages_that_clean_a_scan(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ball = trimesh.creation.icosphere(2)
+    ball.export("scan.ply")
+    run_blocks(f"docs/{page}.md", least=1)
+    assert trimesh.load("clean.ply").vertices.shape == ball.vertices.shape
+
+
+@pytest.mark.parametrize("page", ["guides/lidar", "tutorials/08_large"])
+def test_code_on_pages_that_read_surveys(page, tmp_path, monkeypatch):
+    pytest.importorskip("lazrs")
+    monkeypatch.chdir(tmp_path)
+    for name in ("survey.laz", "city.laz"):
+        datasets.write_terrain(name, 2000)
+    run_blocks(f"docs/{page}.md", least=2)
+    assert hasattr(from_point_cloud("smooth.laz"), "smooth_z")
+
+
+def test_page_on_spconv():
+    with mock.patch.dict(sys.modules):
+        for name in [name for name in sys.modules if name.partition(".")[0] == "spconv"]:
+            del sys.modules[name]
+        names = run_blocks("docs/guides/spconv.md")
+        assert sys.modules["spconv"] is compat.spconv
+    assert names["out"].features.shape == (len(names["indices"]), 16)
