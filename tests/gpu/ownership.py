@@ -26,8 +26,8 @@ from permutogeo import Lattice
 from permutogeo.ops import insert
 from permutogeo.runtime import bridge
 
-# Their indices share slots, by compare-and-swap.
-SHARED = {"claim", "insert", "move"}
+# Their indices share slots, by compare-and-swap, or marks, which all of them set to 1.
+SHARED = {"claim", "insert", "move", "mark"}
 UNTOUCHED = 0x7B
 
 
