@@ -30,7 +30,8 @@ class Frame:
 
     def child(self, place: Point, order: str, *degrees: float) -> Frame:
         """Return the frame of a child joint at ``place``, rotated by intrinsic Euler angles."""
-        turn = Rotation.from_euler(order.upper(), degrees, degrees=True).as_matrix()
+        angles = degrees if len(degrees) > 1 else degrees[0]  # one in a tuple may give a stack
+        turn = Rotation.from_euler(order.upper(), angles, degrees=True).as_matrix()
         return Frame(self.at(*place), self.axes @ turn)
 
     def capsule(self, start: Point, end: Point, first: float, last: float | None = None) -> Capsule:

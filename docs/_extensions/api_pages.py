@@ -7,6 +7,7 @@ import inspect
 import json
 import pkgutil
 import re
+from enum import Enum
 from pathlib import Path
 from types import ModuleType
 
@@ -44,7 +45,6 @@ FOREIGN = (
 )
 CLASS_OPTIONS = [
     "   :members:",
-    "   :show-inheritance:",
     f"   :inherited-members: {', '.join(FOREIGN.split())}",
 ]
 
@@ -63,6 +63,17 @@ def public_names(module: ModuleType) -> list[str]:
     return sorted(name for name, value in values.items() if not inspect.ismodule(value))
 
 
+def public_bases(value: type) -> list[type]:
+    """Return the base classes but ``object``, with those of a private base in its place."""
+    found: list[type] = []
+    for base in value.__bases__:
+        if base.__name__.startswith("_"):
+            found += public_bases(base)
+        elif base is not object:
+            found.append(base)
+    return list(dict.fromkeys(found))
+
+
 def kind(value: object) -> str:
     """Return the autodoc directive of a value."""
     if inspect.isclass(value):
@@ -77,6 +88,13 @@ CONSTANTS = {
     "permutogeo.weights.FOLDER": "Folder of the shipped weights and cards.",
     "permutogeo.weights.SETTINGS": "Metadata entry that holds the arguments of the constructor.",
 }
+
+
+def has_docstring(module: ModuleType, name: str) -> bool:
+    """Return whether a name has a docstring of its own, for the table of its module."""
+    return f"{module.__name__}.{name}" not in CONSTANTS and not isinstance(
+        getattr(module, name), Enum
+    )
 
 
 def operators(module: ModuleType) -> dict[str, list[str]]:
@@ -105,7 +123,14 @@ def entry(module: ModuleType, name: str, written: dict[str, list[str]]) -> list[
     if text is not None:
         shown = [] if isinstance(value, Path) else [f"   :value: {value!r}"]
         return [f".. py:data:: {name}", *shown, "", f"   {text}"]
-    return [f".. {kind(value)}:: {name}", *(CLASS_OPTIONS if inspect.isclass(value) else [])]
+    if isinstance(value, Enum):
+        role = f":class:`{type(value).__name__}`"
+        return [f".. py:data:: {name}", f"   :value: {value.value}", "", f"   Member of {role}."]
+    lines = [f".. {kind(value)}:: {name}"]
+    if inspect.isclass(value):
+        lines += [] if issubclass(value, BaseException) else CLASS_OPTIONS
+        lines += ["   :show-inheritance:"] * bool(public_bases(value))
+    return lines
 
 
 def page(name: str, shown: set[str]) -> str:
@@ -118,7 +143,7 @@ def page(name: str, shown: set[str]) -> str:
     written = operators(module) if name == "permutogeo.ops" else {}
     if not written:
         lines += [".. autosummary::", "   :nosignatures:", ""]
-        lines += [f"   {each}" for each in names if f"{name}.{each}" not in CONSTANTS]
+        lines += [f"   {each}" for each in names if has_docstring(module, each)]
     for each in names:
         lines += ["", each, "-" * len(each), "", *entry(module, each, written)]
         full = f"{name}.{each}"
@@ -155,8 +180,20 @@ def tidy_signature(app, what, name, obj, options, signature, returns):
     return signature, returns
 
 
+def hide_private_bases(app, name, obj, options, bases):
+    """Show public base classes only."""
+    bases[:] = public_bases(obj)
+
+
+def link_pages(app, what, name, obj, options, lines):
+    """Replace paths of pages by links."""
+    lines[:] = [re.sub(r"docs/([\w/]+)\.md", r":doc:`/\1`", line) for line in lines]
+
+
 def setup(app):
     """Register the steps."""
     app.connect("builder-inited", write_pages)
+    app.connect("autodoc-process-bases", hide_private_bases)
+    app.connect("autodoc-process-docstring", link_pages)
     app.connect("autodoc-process-signature", tidy_signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

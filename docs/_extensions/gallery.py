@@ -72,7 +72,7 @@ def complete_page(app, docname: str, source: list[str]) -> None:
     text, mark, code = source[0].partition(CODE)
     if not (docname.startswith("gallery/") and mark):
         return
-    text = re.sub(r"docs/([\w/]+)\.md", r":doc:`docs/\1.md </\1>`", text)
+    text = re.sub(r"docs/([\w/]+)\.md", r":doc:`/\1`", text)
     text += recorded_picture(Path(app.srcdir, f"{docname}.py"))
     folder = Path(app.srcdir, "_build", "examples", Path(docname).name)
     source[0] = text + mark + code.replace(str(folder), "output")

@@ -23,12 +23,10 @@ def cell(value: object) -> str:
 
 
 def numeric(values: list[object]) -> bool:
-    """Return whether the cells of a column read as figures, so that they are aligned right."""
-    filled = [str(value).strip() for value in values if value not in (None, "")]
-    return (
-        bool(filled)
-        and sum(text.lstrip("*+-±~<>≈ ")[:1].isdigit() for text in filled) > len(filled) / 2
-    )
+    """Return whether the cells of a column read as figures, to align them right on one line."""
+    filled = [cell(value).strip() for value in values if value not in (None, "")]
+    figures = sum(text.lstrip("*+-±~<>≈ ")[:1].isdigit() for text in filled)
+    return figures > len(filled) / 2 and max(map(len, filled)) <= 24
 
 
 def markdown(record: dict) -> str:

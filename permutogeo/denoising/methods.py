@@ -52,8 +52,8 @@ def denoise(
     of the paper, while normals are those of ``"smooth"``. Use it where positions matter and the
     surface is smooth; it takes longer, and ``"learned"`` is better in both.
 
-    ``"smooth"`` is :class:`permutogeo.transforms.SmoothNormals` alone. Both do what they are told:
-    they estimate no noise and also change a clean mesh.
+    ``"smooth"`` is :class:`permutogeo.transforms.SmoothNormals` alone. Neither
+    estimates the noise: both also change a clean mesh.
 
     Args:
         data: Positions, and faces if it is a mesh. Existing normals, centroids and areas are

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.ndimage import distance_transform_edt
+from torch import Tensor
 
 #: Unclassified, ground, high vegetation, building and low noise: classes of the LAS standard.
 LAS_COLORS = {
@@ -20,10 +22,10 @@ WRONG = (230, 0, 200)
 
 
 def cloud_map(
-    pos: ArrayLike,
-    label: ArrayLike,
+    pos: Tensor | NDArray[Any],
+    label: Tensor | NDArray[Any],
     *,
-    wrong: ArrayLike | None = None,
+    wrong: Tensor | NDArray[Any] | None = None,
     colors: Mapping[int, tuple[int, int, int]] | None = None,
     size: int = 480,
 ) -> NDArray[np.uint8]:

@@ -40,7 +40,7 @@ __all__ = [
 
 
 class KernelType(IntEnum):
-    """The parameters of a kernel that learning would change; inference is the same for all."""
+    """Which parameters of a kernel would be learned; inference does not depend on it."""
 
     CONST_KERNEL = 0
     DIAG_KERNEL = 1
