@@ -134,7 +134,13 @@ def collect_last(args, count):
     train, _ = organic(args.quick)
     rng = np.random.default_rng(args.seed)
     bases = [*{mesh.name: mesh for mesh in train}.values(), *bodies[::2], *sharp[::2]]
-    return [*train, *sharp, *small, *bodies, *relief(bases[: 1 if args.quick else None], count, rng)]
+    return [
+        *train,
+        *sharp,
+        *small,
+        *bodies,
+        *relief(bases[: 1 if args.quick else None], count, rng),
+    ]
 
 
 def with_last_stage(seed):

@@ -34,9 +34,10 @@ LENGTHS, DIRECTIONS = (0.45, 1.6, 10), 18
 # Bandwidth in edge lengths of the windows in which the size of displacements is compared.
 BANDWIDTH = 4.0
 QUIET = 0.1
-# Floor of independent displacements: this low quantile of their size in windows of this bandwidth in
-# edge lengths, divided by their size on the whole part. Squared, it is the first value for the fine
-# detail of clean surfaces at most, and the second for noise; the share of noise is linear between.
+# Floor of independent displacements: this low quantile of their size in windows of this bandwidth
+# in edge lengths, divided by their size on the whole part. Squared, it is the first value for the
+# fine detail of clean surfaces at most, and the second for noise; the share of noise is linear
+# between.
 FLOOR, FLOOR_BANDWIDTH, FLOORS = 0.05, 2.0, (0.42, 0.7)
 # Detail that is lost is at most this in edge lengths, and at most this factor of the detail that is
 # left, the high-pass signal of the denoised surface. What is larger is noise in any case.

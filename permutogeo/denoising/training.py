@@ -169,6 +169,4 @@ def _apply_stage(stage: NormalStage, each: TrainingSurface, smooth_again: bool) 
     # Kept for all surfaces, the candidates would take gigabytes.
     candidates = stage.candidates(each.surface).to(stage.mean.device)
     estimate = stage.mix_in_chunks(candidates).cpu()
-    each.surface = update_surface(
-        each.elements, each.pos, each.surface, estimate, smooth_again
-    )
+    each.surface = update_surface(each.elements, each.pos, each.surface, estimate, smooth_again)

@@ -105,12 +105,14 @@ def test_dragging_the_divider_compares_two_meshes(browser, page):
 def test_captions_of_two_compared_meshes_do_not_overlap(browser, page, width):
     browser.open(page, size=(width, 844))
     browser.key("c")
-    left, right = browser.run("""[...document.querySelectorAll('figcaption')].slice(0, 2).map((c) => {
+    left, right = (
+        browser.run("""[...document.querySelectorAll('figcaption')].slice(0, 2).map((c) => {
       const text = document.createRange();
       text.selectNodeContents(c);
       const box = text.getBoundingClientRect();
       return [box.left, box.right, box.bottom];
     })""")
+    )
     assert left[1] < right[0] and right[1] <= width
     assert max(left[2], right[2]) <= box_of(browser, 0)[1], "above the canvas"
 
