@@ -180,10 +180,9 @@ def noise_share(elements: TriangleElements, pos: Tensor, step: Tensor) -> Tensor
         mean = part_mean(square)
         around = _window_means(pos / mean_edge.unsqueeze(1), part, square / mean, FLOOR_BANDWIDTH)
         floor = torch.maximum(floor, grouped_quantile(around[used], part[used], count, FLOOR))
-    size, left = (
-        floor.new_zeros(count).index_reduce(0, part, each, "amax", include_self=False).sqrt()
-        for each in (mean, part_mean(high_pass(elements, pos + step).square()))
-    )
+    size, left = floor.new_zeros(2, count)
+    size[part], left[part] = mean, part_mean(high_pass(elements, pos + step).square())
+    size, left = size.sqrt(), left.sqrt()
     largest = (OF_DETAIL_LEFT * left).clamp(max=LARGEST_DETAIL)
     detail = (largest / size.clamp(min=1e-15)).square()
     return 1 - torch.minimum(ramp(floor, FLOORS), detail)
