@@ -79,38 +79,6 @@ def creased(mesh, count, rng):
     return Data(pos=pos.float(), face=mesh.face)
 
 
-def ridged(mesh, count, rng):
-    """Return the mesh with curved ridges and grooves, whose sides meet at up to 60 degrees.
-
-    Space is sheared along two directions, each by the absolute value of a sum of two waves; where
-    it vanishes is a crease. Vertices near there are moved onto it, unless they are on an edge.
-    """
-    pos, face = mesh.pos.double(), mesh.face
-    start, end = mesh_edges(face)
-    edge = float((pos[start] - pos[end]).norm(dim=1).mean())
-    for _ in range(2):
-        normal = vertex_normals(pos, face)
-        chord = (normal[start] - normal[end]).norm(dim=1)
-        blunt = torch.zeros(len(pos), dtype=torch.float64).index_reduce(
-            0, torch.cat([start, end]), chord.repeat(2), "amax"
-        )
-        wave, slope = torch.zeros(len(pos), dtype=torch.float64), torch.zeros_like(pos)
-        for _ in range(2):
-            direction = torch.from_numpy(rng.normal(size=3))
-            frequency = 2 * np.pi / (edge * rng.uniform(14, 50)) * direction / direction.norm()
-            phase = pos @ frequency + rng.uniform(0, 2 * np.pi)
-            wave, slope = wave + phase.sin(), slope + phase.cos().unsqueeze(1) * frequency
-        slope = slope - (slope * normal).sum(dim=1, keepdim=True) * normal
-        steep = slope.norm(dim=1).clamp(min=1e-3 / edge)
-        near = (wave.abs() < 0.4 * edge * steep) & (steep * edge > 0.02) & (blunt < 0.4)
-        pos = pos - (near * wave / steep**2).unsqueeze(1) * slope
-        height = torch.where(near, 0.0, wave).abs() / steep.median()
-        along = torch.from_numpy(rng.normal(size=3))
-        angle = np.radians(5 * 12 ** rng.uniform()) / 2
-        pos = pos + (np.tan(angle) * height).unsqueeze(1) * along / along.norm()
-    return Data(pos=pos.float(), face=face)
-
-
 def detailed(mesh, count, rng):
     """Return the mesh with relief: a sum of waves along its normals, a few edges long."""
     pos = mesh.pos.double()

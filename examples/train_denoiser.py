@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _surfaces import coarse, creased, dense, detailed, ridged, uneven
+from _surfaces import coarse, creased, dense, detailed, uneven
 from torch_geometric.data import Data
 
 from permutogeo.datasets import Bodies, OpenMeshes, SharpShapes
@@ -56,11 +56,6 @@ BANDWIDTHS = (
 )
 
 
-# The last stage for independent noise, which filters the surface of the stages before it.
-LAST = ((0.7, None), (1.5, None), (3.0, None), (5.0, None))
-LAST = (*LAST, (1.0, 0.2), (1.5, 0.4), (2.5, 0.12), (5.0, 0.2))
-
-
 def organic(quick):
     """Return open meshes to train and to test on; none if their file is missing."""
     try:
@@ -88,18 +83,6 @@ def variants(meshes, count, rng, quick):
     return made
 
 
-def relief(meshes, count, rng):
-    """Return four surfaces made from each mesh: denser, with creases, ridges and relief."""
-    made = []
-    for index, mesh in enumerate(meshes):
-        bases = mesh, dense(mesh, count, rng), uneven(mesh, count, rng)
-        first = (coarse, creased, detailed, ridged, ridged)[index % 5]
-        second = (ridged, detailed, creased)[index % 3]
-        made += [*bases[1:], first(bases[index % 3], count, rng)]
-        made.append(second(bases[(index + 1) % 3], count, rng))
-    return made
-
-
 def noisy(mesh, std, name):
     """Return a noisy mesh with its clean positions."""
     mesh = Data(pos=mesh.pos, face=mesh.face, name=f"{name} {std}")
@@ -124,36 +107,6 @@ def collect(args, size, count):
     for std in (0.3,) if args.quick else (0.3, 0.6):
         pairs += [noisy(mesh, std, f"sharp {i}") for i, mesh in enumerate(sharp[args.shapes :])]
     return train, pairs
-
-
-def collect_last(args, count):
-    """Return meshes to train the last stage for independent noise on."""
-    sharp = list(SharpShapes(args.shapes * 4 // 3, num_faces=(2500, 6000), seed=args.seed))
-    small = list(SharpShapes(args.shapes, num_faces=(500, 2500), seed=args.seed + 1))
-    bodies = list(Bodies(num_bodies=args.bodies, seed=args.seed))
-    train, _ = organic(args.quick)
-    rng = np.random.default_rng(args.seed)
-    bases = [*{mesh.name: mesh for mesh in train}.values(), *bodies[::2], *sharp[::2]]
-    return [
-        *train,
-        *sharp,
-        *small,
-        *bodies,
-        *relief(bases[: 1 if args.quick else None], count, rng),
-    ]
-
-
-def with_last_stage(seed):
-    """Return the shipped model with one more stage for independent noise, not trained yet."""
-    shipped = MeshDenoiser.from_pretrained()
-    stages = [stage.bandwidths for stage in shipped.stages][:3]
-    torch.manual_seed(seed)
-    settings = {**shipped.settings, "bandwidths": [*stages, LAST], "smooth_again": len(stages)}
-    model = MeshDenoiser(**settings)
-    kept = shipped.state_dict()
-    last = f"stages.{len(stages)}."
-    model.load_state_dict({k: v for k, v in kept.items() if last not in k}, strict=False)
-    return model
 
 
 def new_model(bandwidths, seed):

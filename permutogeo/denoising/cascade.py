@@ -33,7 +33,9 @@ def initial_surface(elements: TriangleElements, pos: Tensor) -> Surface:
         pos: Noisy positions ``[V, 3]`` in units of the spacing.
     """
     input_normal, input_center, input_area = elements.geometry(pos)
-    smoothed = _smoothed(elements, pos)
+    smoothed = [elements.smooth(pos, SMOOTHING[0])]
+    for before, steps in pairwise(SMOOTHING):
+        smoothed.append(elements.smooth(smoothed[-1], steps - before))
     normal, center, area = elements.geometry(smoothed[0])
     displacement = ((center - input_center) * normal).sum(dim=1).abs()
     geometry = [(normal, center), *(elements.geometry(each)[:2] for each in smoothed[1:])]
@@ -55,26 +57,11 @@ def initial_surface(elements: TriangleElements, pos: Tensor) -> Surface:
 
 
 def update_surface(
-    elements: TriangleElements,
-    pos: Tensor,
-    surface: Surface,
-    estimate: Tensor,
-    smooth_again: bool = False,
+    elements: TriangleElements, pos: Tensor, surface: Surface, estimate: Tensor
 ) -> Surface:
-    """Return the surface after a stage: the input positions fitted to the estimated normals.
-
-    Args:
-        elements: The triangles.
-        pos: Noisy positions ``[V, 3]`` in units of the spacing.
-        surface: The surface before the stage.
-        estimate: Estimated normals, ``[F, 3]``.
-        smooth_again: Whether the smoothed normals become those of the fitted surface.
-    """
+    """Return the surface after a stage: the input positions fitted to the estimated normals."""
     fitted = elements.fit(pos, estimate, STEPS)
     normal, center, area = elements.geometry(fitted)
-    if smooth_again:
-        smoothed = [elements.geometry(each)[0] for each in _smoothed(elements, fitted)]
-        surface = replace(surface, smoothed_normals=torch.stack(smoothed, 1))
     return replace(
         surface,
         center=center,
@@ -89,14 +76,6 @@ def estimate_noise(normal: Tensor, pairs: Tensor) -> Tensor:
     """Return the logarithm of the median angle between normals of adjacent elements."""
     chord = torch.linalg.vector_norm(normal[pairs[0]] - normal[pairs[1]], dim=1)
     return _log_median(2 * torch.asin((chord / 2).clamp(max=1)))
-
-
-def _smoothed(elements: TriangleElements, pos: Tensor) -> list[Tensor]:
-    """Return the positions after each number of smoothing steps."""
-    smoothed = [elements.smooth(pos, SMOOTHING[0])]
-    for before, steps in pairwise(SMOOTHING):
-        smoothed.append(elements.smooth(smoothed[-1], steps - before))
-    return smoothed
 
 
 def _local_noise(

@@ -16,7 +16,7 @@ from permutogeo.checks import check_finite, check_parameters
 from permutogeo.data.require import is_point_attribute, require_pos
 from permutogeo.denoising.cloud_noise import estimate_noise, find_outliers
 from permutogeo.denoising.cloud_stage import Candidates, CloudStage, make_candidates
-from permutogeo.denoising.cloud_trust import displacement_trust
+from permutogeo.denoising.cloud_trust import displacement_trust, one_sheet
 from permutogeo.denoising.local_fits import neighbor_tree
 from permutogeo.weights import Pretrained
 
@@ -28,6 +28,8 @@ LEAST_POINTS = 16
 LEAST_NOISE = 1e-3
 # Longest displacement, in standard deviations of the noise.
 LONGEST = 4.5
+# Runs at falling noise levels, as long as displacements come from two sheets.
+TRIALS = 3
 
 
 OnReport = Callable[["CloudReport"], None]
@@ -195,7 +197,8 @@ class CloudDenoiser(Pretrained):
             return step, keep, None, replace(report, action=action)
         level = sigma / spacing * max(strength, 1.0)
         start = (place[stays] / spacing).float()
-        moved, normal = self.run(start, level, count, progress)
+        moved, normal, part = self._run_noise(start, level, count, progress)
+        report, level = replace(report, noise=part * sigma), part * level
         shift = (moved - start).double()
         length = torch.linalg.vector_norm(shift, dim=1, keepdim=True)
         shift *= (LONGEST * level / length.clamp(min=1e-12)).clamp(max=1.0)
@@ -204,6 +207,24 @@ class CloudDenoiser(Pretrained):
         step_of, normal_of = torch.zeros_like(place), torch.zeros_like(place)
         step_of[stays], normal_of[stays] = shift, normal.double()
         return step_of[inverse], keep, normal_of[inverse], report
+
+    def _run_noise(
+        self, pos: Tensor, level: float, count: int, progress: Callable[[float], None]
+    ) -> tuple[Tensor, Tensor, float]:
+        """Run the stages, and again for less noise if two sheets became one.
+
+        Returns:
+            Denoised positions and unoriented normals ``[N, 3]``, and the part of the noise level
+            that was used.
+        """
+        part = 1.0
+        for trial in range(TRIALS):
+            moved, normal = self.run(pos, part * level, count, progress)
+            fits = one_sheet(pos, moved, normal)
+            if fits == 1.0 or trial + 1 == TRIALS:
+                break
+            part *= 0.5 + 0.5 * fits
+        return moved, normal, part
 
     def run(
         self,

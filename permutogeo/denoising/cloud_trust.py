@@ -1,4 +1,4 @@
-"""Parts of a point cloud that are too coarse or too thin to tell noise from shape."""
+"""Whether displacements of points are noise: coarse and thin parts, and the size of the noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from permutogeo.denoising.cloud_noise import NUM_PROBES, every
-from permutogeo.denoising.local_fits import Fits, fit_quadrics, nearest
+from permutogeo.denoising.local_fits import (
+    Fits,
+    evenness_of,
+    fit_quadrics,
+    nearest,
+    neighbor_tree,
+)
 
 # Sizes of neighborhoods: deviations from quadrics are compared between the first two, and the
 # others show two sheets.
@@ -29,6 +35,9 @@ NUM_NEARBY = 16
 # The same for the median of the whole cloud and the widest neighborhoods, which tells sheets of
 # three standard deviations apart.
 WHOLE_EVENNESS = 0.715
+# Neighbors in the denoised cloud whose displacements are compared; the evenness of these around one
+# sheet, a standard deviation of it for one point, and the excess of two sheets.
+AROUND, ONE_SHEET, DEVIATION, TWO_SHEETS = 64, 0.642, 0.35, 0.014
 
 
 def displacement_trust(pos: Tensor, tree: cKDTree, sigma: float, spacing: float) -> Tensor:
@@ -56,8 +65,33 @@ def displacement_trust(pos: Tensor, tree: cKDTree, sigma: float, spacing: float)
         return pos.new_zeros(len(pos))
     near = nearest(cKDTree(pos[probe].cpu().numpy()), pos, NUM_NEARBY)[0]
     is_thin = _thickness(wide)[near].median(dim=1).values < THINNEST * spacing
-    one_sheet = torch.where(is_thin, _ramp(wide.evenness[near].mean(dim=1), EVENNESS), 1.0)
-    return _fine_trust(small, twice, sigma, spacing) * one_sheet.to(pos.dtype)
+    single = torch.where(is_thin, _ramp(wide.evenness[near].mean(dim=1), EVENNESS), 1.0)
+    return _fine_trust(small, twice, sigma, spacing) * single.to(pos.dtype)
+
+
+def one_sheet(start: Tensor, moved: Tensor, normal: Tensor) -> float:
+    """Return whether points were moved to the sheet that they are from, 1 if so, 0 if not.
+
+    The heights of noise are Gaussian. If its level is taken to be too high, both sides of a wall
+    are moved onto one surface, from two sides.
+
+    Args:
+        start: Positions of the input ``[N, 3]``.
+        moved: Denoised positions, ``[N, 3]``.
+        normal: Unoriented normals of these, ``[N, 3]``.
+    """
+    probe = every(moved, NUM_PROBES)
+    index, _ = nearest(neighbor_tree(moved), moved[probe], AROUND)
+    own = normal[probe].unsqueeze(2)
+    height = ((moved - start)[index] @ own).squeeze(2)
+    same = ((normal[index] @ own).squeeze(2).square() > 0.5).to(height)  # not across an edge
+    total = same.sum(dim=1)
+    height = height - ((same * height).sum(dim=1) / total.clamp(min=1)).unsqueeze(1)
+    evenness = evenness_of(height, same)[total > AROUND // 2]
+    if len(evenness) == 0:
+        return 1.0
+    least = ONE_SHEET + DEVIATION / len(moved) ** 0.5
+    return float(_ramp(evenness.median(), (least, least + TWO_SHEETS)))
 
 
 def _fine_trust(small: Fits, twice: Fits, sigma: float, spacing: float) -> float:

@@ -108,7 +108,7 @@ def _fit_chunk(
     floor = sigma / radius
     quadric, error, residual = _solve(basis, height, weight)
     found = [(quadric, residual)]
-    evenness = _evenness(error, weight)
+    evenness = evenness_of(error, weight)
     robust = weight
     for _ in range(2):
         scale = REACH * torch.maximum(residual, floor).clamp(min=1e-9)
@@ -134,7 +134,8 @@ def _fit_chunk(
     return own + mean, frame, radius, quadrics, residuals, shape, evenness
 
 
-def _evenness(error: Tensor, weight: Tensor) -> Tensor:
+def evenness_of(error: Tensor, weight: Tensor) -> Tensor:
+    """Return the evenness (see `Fits`) of errors ``[M, k]`` around 0, ``[M]``."""
     total = weight.sum(dim=1)
     mean = (weight * error.abs()).sum(dim=1) / total
     return mean.square() * total / (weight * error.square()).sum(dim=1).clamp(min=1e-30)

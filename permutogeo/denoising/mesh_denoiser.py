@@ -79,8 +79,6 @@ class MeshDenoiser(Pretrained):
         scan_bandwidths: Lattices of each stage for meshes whose noise is correlated between
             neighbors, as that of scanners; by default these are denoised as other meshes.
         scan_hidden_channels: Width of their networks; by default that of meshes.
-        smooth_again: Number of stages after which the smoothed normals are those of the surface
-            denoised so far, no longer of the input.
 
     Shapes:
         - ``data.pos``: :math:`(V, 3)`, ``data.face``: :math:`(3, F)` int64
@@ -104,12 +102,10 @@ class MeshDenoiser(Pretrained):
         local_noise: bool = False,
         scan_bandwidths: Sequence[Bandwidths] = (),
         scan_hidden_channels: int | None = None,
-        smooth_again: int | None = None,
     ):
         super().__init__()
         self.hidden_channels = hidden_channels
         self.local_noise = local_noise
-        self.smooth_again = smooth_again
         self.stages = _stages(bandwidths, hidden_channels, NUM_CUES if local_noise else 0)
         self.scan_hidden_channels = scan_hidden_channels or hidden_channels
         self.scan_stages = torch.nn.ModuleList()
@@ -125,7 +121,6 @@ class MeshDenoiser(Pretrained):
             "local_noise": self.local_noise,
             "scan_bandwidths": [stage.bandwidths for stage in self.scan_stages],
             "scan_hidden_channels": self.scan_hidden_channels,
-            "smooth_again": self.smooth_again,
         }
 
     def reset_parameters(self) -> None:
@@ -248,14 +243,9 @@ class MeshDenoiser(Pretrained):
             if index + 1 == count:
                 surface = replace(surface, estimate=estimate)
             else:
-                again = stages is self.stages and self.smooths_after(index)
-                surface = update_surface(elements, pos, surface, estimate, again)
+                surface = update_surface(elements, pos, surface, estimate)
         moved = elements.fit(pos, surface.estimate, elements.steps) if fit else pos
         return moved, surface.estimate
-
-    def smooths_after(self, stage: int) -> bool:
-        """Return whether the surface is smoothed again after a stage, counted from 0."""
-        return self.smooth_again is not None and stage + 1 >= self.smooth_again
 
     def _choose_stages(
         self, elements: TriangleElements, pos: Tensor, surface: Surface

@@ -14,8 +14,9 @@ from permutogeo.denoising.triangles import TriangleElements
 QUARTILE = 0.48
 # Below this number of faces the statistics of a part are unreliable.
 FEWEST_FACES = 60
-# Below this estimate, in edge lengths, there is no noise at all.
-LEAST_NOISE = 0.002
+# Below this estimate, in edge lengths, there is no noise at all; nor below this median angle
+# between adjacent faces in radians, since noise leaves few faces coplanar.
+LEAST_NOISE, LEAST_ANGLE = 0.002, 0.001
 # A denoised part is trusted if it is much simpler than its input: the median angle between
 # adjacent faces falls to the first value at least, or the lower quartile of the high-pass signal
 # does; at the second value it is left alone, with a linear blend between.
@@ -123,13 +124,13 @@ def trust(
     is_simpler = torch.where(
         correlation < CORRELATED, ramp(simpler, SIMPLER), ramp(simpler, SIMPLER_CORRELATED)
     )
-    is_flat = ramp(simpler, NEARLY_FLAT)
+    flattened = ramp(simpler, NEARLY_FLAT)
     accepted = torch.where(
         before.noise > NOISY,
-        torch.maximum(ramp(smoother, SMOOTHER_NOISY), is_flat),
+        torch.maximum(ramp(smoother, SMOOTHER_NOISY), flattened),
         torch.maximum(is_simpler, ramp(smoother, SMOOTHER)),
     )
-    accepted = accepted * torch.maximum(ramp(smoother, LEAST_SMOOTHER), is_flat)
+    accepted = accepted * torch.maximum(ramp(smoother, LEAST_SMOOTHER), flattened)
     accepted = accepted * torch.maximum(
         ramp(after.slivers - before.slivers, MORE_SLIVERS), ramp(smoother, SMOOTHER)
     )
@@ -138,7 +139,8 @@ def trust(
     in_scan = torch.where(is_open, torch.minimum(fewer, ramp(simpler, LESS_SIMPLER)), 0.0)
     waves = torch.maximum(ramp(simpler, WAVES_SIMPLER), in_scan)
     accepted = torch.maximum(accepted, torch.where(correlation > WAVES, waves, 0.0))
-    return torch.where(num_faces >= FEWEST_FACES, accepted, 0.0)
+    is_flat = before.angle < LEAST_ANGLE
+    return torch.where((num_faces >= FEWEST_FACES) & ~is_flat, accepted, 0.0)
 
 
 def reasons(before: Roughness, num_faces: Tensor) -> list[str]:
@@ -149,7 +151,7 @@ def reasons(before: Roughness, num_faces: Tensor) -> list[str]:
             found.append("few faces")
         elif before.slivers[index] > MANY_SLIVERS:
             found.append("slivers")
-        elif before.noise[index] < NO_NOISE:
+        elif before.noise[index] < NO_NOISE or before.angle[index] < LEAST_ANGLE:
             found.append("no noise")
         elif before.angle[index] > COARSE_ANGLE:
             found.append("too coarse to tell noise from shape")

@@ -79,7 +79,7 @@ def train_denoiser(
                 model.save_pretrained(snapshot)
         if index + 1 < len(stages):
             for surface in surfaces:
-                _apply_stage(stage, surface, model.smooths_after(index))
+                _apply_stage(stage, surface)
     return model.cpu().eval()
 
 
@@ -164,9 +164,9 @@ def _training_rows(
 
 
 @torch.no_grad()
-def _apply_stage(stage: NormalStage, each: TrainingSurface, smooth_again: bool) -> None:
+def _apply_stage(stage: NormalStage, each: TrainingSurface) -> None:
     """Update a surface by a trained stage."""
     # Kept for all surfaces, the candidates would take gigabytes.
     candidates = stage.candidates(each.surface).to(stage.mean.device)
     estimate = stage.mix_in_chunks(candidates).cpu()
-    each.surface = update_surface(each.elements, each.pos, each.surface, estimate, smooth_again)
+    each.surface = update_surface(each.elements, each.pos, each.surface, estimate)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from permutogeo.denoising.cloud_trust import displacement_trust
+from permutogeo.denoising.cloud_trust import displacement_trust, one_sheet
 from permutogeo.denoising.local_fits import neighbor_tree
 
 
@@ -40,3 +40,14 @@ def test_small_noise_of_a_coarse_cloud_is_left_alone():
     waves = circle * (1 + 0.1 * torch.sin(9 * circle[:, :1]))
     assert trust(waves, 0.01, 0.25).max() == 0.0
     assert trust(waves[:20], 0.01, 0.8).min() == 1.0, "too few to tell"
+
+
+@pytest.mark.parametrize("thickness, expected", [(0.0, 1.0), (4.0, 0.0)])
+def test_two_sheets_that_became_one_are_found(thickness, expected):
+    """Two sheets, in standard deviations of their noise, moved onto the plane between them."""
+    generator = torch.Generator().manual_seed(0)
+    moved = sheet(10_000, generator)
+    side = torch.where(torch.arange(10_000) % 2 == 0, 0.5, -0.5).double()
+    height = thickness * side + torch.randn(10_000, generator=generator).double()
+    normal = torch.tensor([0.0, 0.0, 1.0]).double().expand(10_000, 3)
+    assert one_sheet(moved + 0.01 * height.unsqueeze(1) * normal, moved, normal) == expected

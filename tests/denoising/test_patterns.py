@@ -5,7 +5,7 @@ import torch
 
 from permutogeo.data.geometry import vertex_normals
 from permutogeo.denoising.noise import smooth_noise
-from permutogeo.denoising.patterns import periodicity, unevenness
+from permutogeo.denoising.patterns import noise_share, periodicity, unevenness
 from permutogeo.denoising.triangles import TriangleElements
 
 
@@ -50,3 +50,12 @@ def test_noise_is_everywhere_and_detail_is_not(icosphere):
     )
     uneven = unevenness(both, torch.cat([pos, 2 * pos]), torch.cat([step, 2 * one_side]))
     assert uneven[0] < 5 and uneven[1] > 12
+
+
+def test_independent_displacements_are_split_by_their_floor(icosphere):
+    """Noise is everywhere; detail is on one side and no larger than the detail that is left."""
+    elements, pos, step = displaced(icosphere, noise(0))
+    rough = pos + 0.05 * step.roll(1, 0)
+    one_side = step * torch.sigmoid(2 * pos[:, :1])
+    shares = [float(noise_share(elements, rough, 0.03 * each)) for each in (step, one_side)]
+    assert shares[0] > 0.95 and shares[1] < 0.5

@@ -49,6 +49,13 @@ def grid(size=30, power=1.0):
     return Data(pos=torch.stack([4 * u, 4 * v, height], 2).reshape(-1, 3), face=torch.cat(face, 1))
 
 
+def stepped():
+    """A height field of flat steps."""
+    field = grid(60)
+    x, y, z = field.pos.unbind(1)
+    return Data(pos=torch.stack([x, y, (z / 0.05).round() * 0.05], 1), face=field.face)
+
+
 def torus(around=48, along=24):
     return as_data(trimesh.creation.torus(1, 0.4, major_sections=around, minor_sections=along))
 
@@ -165,6 +172,7 @@ SHAPES = {
     "assembly": lambda: steps(2),
     "grid": grid,
     "graded grid": lambda: grid(power=1.8),
+    "steps": stepped,
     "half sphere": lambda: half(sphere(4)),
     "ripples": lambda: rippled(3, 0.3),
     "studs": lambda: rippled(4, 0.3, both=True),
