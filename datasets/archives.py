@@ -193,20 +193,26 @@ class Tar(Archive):
 class _BoundedStream(io.RawIOBase):
     """A stream that refuses reads and positions beyond the limits of an archive.
 
-    tarfile reads extended headers (long names, pax) whole, at any size that they claim.
+    tarfile reads extended headers (long names, pax) whole, at any size that they claim: in one
+    read, or in newer versions of Python in pieces, which are counted until the next seek.
     """
 
     def __init__(self, path: Path, stream: BinaryIO):
         self._path, self._stream = path, stream
+        self._count = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        if not 0 <= size <= _MAX_FILE:
-            raise ValueError(f"'{self._path}': Expected headers of a few bytes (got {size:,})")
+        self._count += size
+        if size < 0 or self._count > _MAX_FILE:
+            raise ValueError(
+                f"'{self._path}': Expected headers of a few bytes (got {self._count:,})"
+            )
         self._check(self._stream.tell() + size)
         return self._stream.read(size)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         self._check(offset)
+        self._count = 0
         return self._stream.seek(offset, whence)
 
     def _check(self, position: int) -> None:

@@ -118,6 +118,8 @@ def download(owner: str, url: str, sha256: str, path: Path) -> Path:
                         f"(got {found}); nothing was kept"
                     )
         except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()  # it is the response, too
             raise ConnectionError(
                 f"{owner}: Expected to download {url} ({error}). Fetch it by other means and "
                 f"put it at '{path}'"

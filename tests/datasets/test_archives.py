@@ -122,6 +122,18 @@ def test_a_large_extended_header_is_refused(kind, tmp_path, monkeypatch):
         open_files(path)
 
 
+def test_a_large_header_is_refused_in_pieces(tmp_path, monkeypatch):
+    """Some versions of Python read headers in pieces, each of an allowed size."""
+    monkeypatch.setattr(archives, "_MAX_FILE", 100)
+    stream = archives._BoundedStream(tmp_path / "a.tar", io.BytesIO(bytes(400)))
+    for _ in range(2):
+        assert len(stream.read(60)) == 60
+        stream.seek(stream.tell())
+    stream.read(60)
+    with pytest.raises(ValueError, match=r"a.tar': Expected headers of .* \(got 120\)"):
+        stream.read(60)
+
+
 def test_a_zip_that_holds_more_than_it_says(tmp_path):
     """A member that says 10 bytes and inflates to 64 MB is not inflated."""
     path = tmp_path / "bomb.zip"
