@@ -112,7 +112,7 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 # Warnings about the scale of toy lattices are part of guides, not of the build's output.
-warnings.filterwarnings("ignore", message="`torch.jit.script` is deprecated")
+warnings.filterwarnings("ignore", message="`torch.jit.script` is")
 
 
 def _copy_mathjax(app, error):

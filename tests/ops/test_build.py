@@ -150,7 +150,7 @@ def test_opcheck(check):
 
 
 # While inductor is imported, torch defines scripted methods of its own.
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is:DeprecationWarning")
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compile(check, backend):
     """The number of vertices is known only when the operator has run."""

@@ -89,7 +89,7 @@ def test_compile(points, check):
 
 
 # While inductor is imported, torch defines scripted methods of its own.
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is:DeprecationWarning")
 def test_compile_with_inductor(case, check):
     found = case(3)
     _, weight, vertex, count, *plan = arguments(found, None)
