@@ -40,15 +40,6 @@ SHAPES = (
 # Generated shapes beside them: index of SharpShapes with the training's seed, beyond its shapes.
 GENERATED = (60, 61, 62)
 COUNTS, LEVELS = (10_000, 50_000), (0.01, 0.02, 0.03)
-# Chamfer distance at 1 and 2 % noise on PU-Net's shapes, from one run of the official checkpoints:
-# the mean of both directions, half of ours.
-PUBLISHED = {
-    "noisy": (1.834, 3.942),
-    "ScoreDenoise": (1.243, 1.821),
-    "PathNet": (1.560, 2.026),
-    "IterativePFN": (1.016, 1.498),
-    "StraightPCF": (0.944, 1.431),
-}
 OURS = "ours"
 Row = dict[str, list[tuple[float, float, float]]]
 
@@ -72,12 +63,6 @@ def clouds(quick: bool = False) -> None:
     few = meshes[::3]
     others = {name: compare(few, count, noise) for name, noise in other.items()}
     show(f"{len(few)} shapes, {count:,} points, other noise", others)
-    rows = [
-        [name, *(f"{value:.3f}" for value in line), *ratios(line)]
-        for name, line in PUBLISHED.items()
-    ]
-    columns = ["", "1 %", "2 %", "1 % / noisy", "2 % / noisy"]
-    table("Published Chamfer distances on PU-Net's shapes, x 10^4", columns, rows)
 
 
 def run_meshes(folder: Path, quick: bool = False) -> None:
@@ -90,11 +75,6 @@ def run_meshes(folder: Path, quick: bool = False) -> None:
     for count in (1000,) if quick else COUNTS:
         found = {level: compare(meshes, count, gaussian(level)) for level in LEVELS}
         show(f"{len(meshes)} shapes, {count:,} points, Gaussian noise", found)
-
-
-def ratios(line: tuple[float, float]) -> list[str]:
-    """Return values relative to those of the noisy clouds."""
-    return [f"{a / b:.3f}" for a, b in zip(line, PUBLISHED["noisy"], strict=True)]
 
 
 def shapes(quick: bool) -> Iterable[tuple[str, Data]]:

@@ -31,25 +31,6 @@ PAIRS = (
     "bunny 0.2",
     "julius 0.2",
 )
-# Measured with the public code of the methods: at its recommended parameters ("default"), and at
-# the best of a search per mesh ("best"). Mean angles, and vertex distances where known.
-PUBLISHED = {
-    "Open3D, recorded best": "11.26 9.82 13.18 9.95 10.05 5.63 5.86",
-    "trimesh, recorded best": (
-        "10.42/.176 9.21/.174 11.97/.256 9.49/.174 9.62/.247 5.51/.120 5.67/.150"
-    ),
-    "MeshLab two-step, default": "17.61 16.76 33.19 24.86 30.85 13.56 12.16",
-    "MeshLab two-step, best": "6.57 6.20 14.30 11.00 12.42 7.76 7.80",
-    "bilateral normals, default": "7.06 3.49 30.52 8.29 13.01 6.64 6.81",
-    "bilateral normals, best": (
-        "5.09/.109 3.37/.083 12.16/.223 6.27/.090 9.76/.227 5.20/.067 5.74/.061"
-    ),
-    "guided normals, default": "4.09 2.93 8.41 8.17 9.10 6.66 7.97",
-    "guided normals, best": (
-        "3.41/.120 2.52/.090 5.90/.235 7.68/.118 8.92/.260 5.32/.076 6.46/.076"
-    ),
-    "L0, best": "3.99 2.20 7.59 10.60 7.92 7.32 7.92",
-}
 # The setting of each smoother whose vertex distances are compared.
 FIXED = "x10"
 OURS = "ours"
@@ -87,9 +68,6 @@ def show_quality(found: dict[str, dict[str, Errors]]) -> None:
     """Print a row per method and a column per pair."""
     methods = list(next(iter(found.values())))
     rows = [[name, *(text(*errors[name]) for errors in found.values())] for name in methods]
-    if tuple(found) == PAIRS:
-        for name, line in PUBLISHED.items():
-            rows.insert(-1, [name, *(cell.replace("/", " ") for cell in line.split())])
     title = "Mean normal angle in degrees, vertex distance / mean edge; best: searched per mesh"
     table(title, ["", *(name.replace(" ", "\n") for name in found)], rows)
 

@@ -134,7 +134,7 @@ def _graphs(
     feature: Tensor, fixed: Tensor | None, batch: Any
 ) -> list[tuple[Tensor, Tensor | None]]:
     """Return the features of a few graphs of a batch."""
-    if not isinstance(batch, Tensor):
+    if not isinstance(batch, Tensor) or len(batch) == 0:
         return [(feature, fixed)]
     batch = batch.cpu()
     graphs = batch.unique()

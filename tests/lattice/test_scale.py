@@ -68,6 +68,9 @@ def test_errors():
         suggest_scale(torch.rand(8, 3))
     with pytest.raises(ValueError, match="larger bandwidths of the fixed features"):
         suggest_scale(torch.rand(100, 3), fixed=torch.rand(100, 3) * 1e3)
+    empty = Data(pos=torch.rand(0, 3), batch=torch.zeros(0, dtype=torch.int64))
+    with pytest.raises(ValueError, match=r"points that differ \(got 0 equal ones\)"):
+        suggest_scale(empty)
     with pytest.raises(ValueError, match="a dataset that is not empty"):
         suggest_scale([])
     for wrong in (3, "rooms", Data(x=torch.rand(9, 3)), [Data(x=torch.rand(9, 3))]):
