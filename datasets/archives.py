@@ -147,16 +147,18 @@ class Tar(Archive):
         self._held: dict[str, bytes] = {}
         try:
             stream, compressed = _open_stream(path)
-            with stream, tarfile.open(fileobj=_BoundedStream(path, stream), mode="r:") as archive:
-                self._index(archive, compressed)
+            bounded = _BoundedStream(path, stream)
+            with stream, tarfile.open(fileobj=bounded, mode="r:") as archive:
+                self._index(archive, bounded, compressed)
                 stream.read(1 << 20)  # to its end, where the checksum of gzip is
         except _READ_ERRORS as error:
             raise ValueError(f"'{path}': Expected a tar archive ({error})") from error
 
-    def _index(self, archive: tarfile.TarFile, compressed: bool) -> None:
+    def _index(self, archive: tarfile.TarFile, stream: _BoundedStream, compressed: bool) -> None:
         held = count = 0
         while (member := archive.next()) is not None:
             archive.members.clear()  # type: ignore[attr-defined]  # or every header is kept
+            stream.seek(stream.tell())  # tarfile seeks after files with content only
             count += 1
             if count > _MAX_FILES:
                 raise ValueError(f"'{self.path}': Expected at most {_MAX_FILES:,} files (got more)")

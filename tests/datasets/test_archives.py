@@ -134,6 +134,13 @@ def test_a_large_header_is_refused_in_pieces(tmp_path, monkeypatch):
         stream.read(60)
 
 
+def test_headers_of_many_empty_files_are_allowed(tmp_path, make, monkeypatch):
+    """Headers are bounded for each file: tarfile does not seek between empty ones."""
+    make.tar(tmp_path / "a.tar", {f"{i}.jpg": b"" for i in range(100)})
+    monkeypatch.setattr(archives, "_MAX_FILE", 1 << 14)
+    assert len(open_files(tmp_path / "a.tar").stems("", ".jpg")) == 100
+
+
 def test_a_zip_that_holds_more_than_it_says(tmp_path):
     """A member that says 10 bytes and inflates to 64 MB is not inflated."""
     path = tmp_path / "bomb.zip"
