@@ -1,5 +1,6 @@
 """Every example runs with ``--quick``, on the real data if present, else on generated data."""
 
+import json
 import os
 import resource
 import subprocess
@@ -95,23 +96,31 @@ def test_options(name, options, small_data, tmp_path):
     check(run_quickly(path, *options.split(), cwd=tmp_path, data=small_data), tmp_path)
 
 
+COMPARE = ROOT / "examples" / "compare_models.py"
+
+
 @pytest.mark.parametrize("task", ["meshes", "parts", "rooms"])
 def test_comparison_goes_on(task, small_data, tmp_path):
-    """Each task runs; a repeated command keeps the runs that are there, and takes other rates from
-    a table but for contenders that are to choose theirs."""
-    path = ROOT / "examples" / "compare_models.py"
+    """Each task runs, and a repeated command keeps the runs that are there."""
     only = ["--task", task, "--only", "LatticeUNet", "DiffusionNet", "PointNet++"]
-    first = run_quickly(path, *only, cwd=tmp_path, data=small_data)
+    first = run_quickly(COMPARE, *only, cwd=tmp_path, data=small_data)
     check(first, tmp_path)
     assert "LatticeUNet, rate 0.002, seed 0" in first.stdout
     assert ("DiffusionNet" in first.stdout) == (task != "rooms")
-    table = next(tmp_path.rglob(f"{task}.json"))
-    other = table.with_name(f"compare_{task}.json")
-    other.write_text(table.read_text().replace('"0.002"', '"0.004"'))
-    rates = ["--rates-from", str(other.parent), "--choose-rates", "LatticeUNet"]
-    again = run_quickly(path, *only, *rates, cwd=tmp_path, data=small_data)
-    assert "PointNet++, rate 0.004, seed 0" in again.stdout
-    assert "LatticeUNet, rate" not in again.stdout and "LatticeUNet" in again.stdout
+    again = run_quickly(COMPARE, *only, cwd=tmp_path, data=small_data)
+    assert "seed 0" not in again.stdout and "LatticeUNet" in again.stdout
+
+
+def test_comparison_takes_rates_from_a_table(small_data, tmp_path):
+    """Contenders that are to choose their rates do not take them."""
+    rows = [["LatticeUNet", "0.004"], ["SAGE", "0.004"]]
+    table = json.dumps({"columns": ["", "rate"], "rows": rows})
+    (tmp_path / "compare_rooms.json").write_text(table)
+    options = "--task rooms --only LatticeUNet SAGE --choose-rates LatticeUNet --rates-from"
+    done = run_quickly(COMPARE, *options.split(), str(tmp_path), cwd=tmp_path, data=small_data)
+    check(done, tmp_path)
+    assert "SAGE, rate 0.004, seed 0" in done.stdout
+    assert "LatticeUNet, rate 0.002, seed 0" in done.stdout
 
 
 @pytest.mark.real_data
