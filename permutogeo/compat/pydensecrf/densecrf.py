@@ -40,7 +40,7 @@ __all__ = [
 
 
 class KernelType(IntEnum):
-    """Which parameters of a kernel would be learned; inference does not depend on it."""
+    """Parameters of a kernel that pydensecrf could learn; inference does not depend on them."""
 
     CONST_KERNEL = 0
     DIAG_KERNEL = 1
