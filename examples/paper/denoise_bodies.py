@@ -25,7 +25,7 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import Compose
 
 from permutogeo import Lattice, ScaleWarning
-from permutogeo.benchmarks.experiment import arguments, record
+from permutogeo.benchmarks.experiment import arguments, load_or_exit, record
 from permutogeo.datasets import Bodies
 from permutogeo.denoising import denoise, normal_angle, vertex_rmse
 from permutogeo.nn import BilateralConv
@@ -235,10 +235,8 @@ def main():
     # The bandwidths that are compared include some that are too small.
     warnings.filterwarnings("ignore", category=ScaleWarning)
     start = time.perf_counter()
-    try:
-        parts = {part: load(part, args) for part in (("test",) if args.today else PARTS)}
-    except FileNotFoundError as error:
-        raise SystemExit(str(error)) from error
+    chosen = ("test",) if args.today else PARTS
+    parts = {part: load_or_exit(load, part, args) for part in chosen}
     print(f"{sum(map(len, parts.values()))} bodies of {parts['test'][0].num_nodes} vertices")
     methods, found = (TODAY, {}) if args.today else compare(parts, args)
     table = compared({name: score(parts["test"], move) for name, move in methods.items()})

@@ -11,7 +11,7 @@ import inspect
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -59,14 +59,20 @@ def load(
             ``config.json`` and ``model.safetensors``, or a model of the Hub, ``"owner/name"``.
         options: For models of the Hub, arguments of ``huggingface_hub.snapshot_download``.
     """
+    return _load(source, names(), options)
+
+
+def _load(
+    source: str | os.PathLike[str], known: Iterable[str], options: dict[str, Any]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     path = FOLDER / f"{source}{SUFFIX}" if source in names() else Path(source)
     if not path.exists() and path.suffix != SUFFIX and hub.is_repository(source):
         path = hub.download_model(os.fspath(source), **options)
     if path.is_dir():
         return read_safetensors(path / TENSORS)[0], _read_config(path / CONFIG)
     if not path.is_file():
-        expected = f"a .safetensors file, a folder with {CONFIG} or one of {', '.join(names())}"
-        raise FileNotFoundError(f"Expected {expected} (got '{source}')")
+        expected = ", ".join([*known, "a .safetensors file"])
+        raise FileNotFoundError(f"Expected {expected} or a folder with {CONFIG} (got '{source}')")
     tensors, settings = read_safetensors(path, SETTINGS)
     return tensors, _checked(path, settings)
 
@@ -110,7 +116,8 @@ class Pretrained(torch.nn.Module):
             )
         if name is None:
             name = next(iter(cls.pretrained))
-        tensors, settings = load(cls.pretrained.get(os.fspath(name), name), **options)
+        source = cls.pretrained.get(os.fspath(name), name)
+        tensors, settings = _load(source, cls.pretrained, options)
         expected = f"'{name}': Expected the weights of a {cls.__name__}"
         settings.pop(CLASS, None)
         parameters = inspect.signature(cls.__init__).parameters

@@ -36,10 +36,12 @@ def test_by_path(tmp_path):
 
 
 def test_no_such_weights(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"one of .*mesh_denoiser.*'other'"):
+    with pytest.raises(FileNotFoundError, match=r"Expected .*mesh_denoiser.*'other'"):
         weights.load("other")
     with pytest.raises(FileNotFoundError, match=r"none\.safetensors"):
         MeshDenoiser.from_pretrained(tmp_path / "none.safetensors")
+    with pytest.raises(FileNotFoundError, match=r"^Expected streets, a \.safetensors .*'street'"):
+        LatticeUNet.from_pretrained("street")
 
 
 def test_files_that_are_no_weights(tmp_path):
