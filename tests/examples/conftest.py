@@ -2,8 +2,12 @@
 
 import gzip
 import importlib
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -196,3 +200,44 @@ def examples():
     yield importlib.import_module
     for folder in folders:
         sys.path.remove(folder)
+
+
+@pytest.fixture(scope="session")
+def run_script():
+    """A function that runs a script on one thread with a folder of data.
+
+    The imports, four seconds of processor time, are not repeated for each script.
+    """
+    command = [sys.executable, str(Path(__file__).with_name("script_server.py"))]
+    variables = {**os.environ, "PYTHONPATH": str(FOLDER.parent), "OMP_NUM_THREADS": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=variables, **pipes) as server:
+
+        def run(path, *arguments, cwd, data):
+            out, err = (cwd.with_name(f"{cwd.name}.{kind}") for kind in ("out", "err"))
+            request = {"path": str(path), "arguments": arguments, "folder": str(cwd)}
+            request |= {"variables": {"PERMUTOGEO_DATA": str(data)}}
+            request |= {"out": str(out), "err": str(err)}
+            server.stdin.write(json.dumps(request) + "\n")
+            server.stdin.flush()
+            code, seconds = json.loads(server.stdout.readline())
+            texts = {"stdout": out.read_text(), "stderr": err.read_text()}
+            return SimpleNamespace(returncode=code, seconds=seconds, **texts)
+
+        yield run
+    assert server.returncode == 0
+
+
+@pytest.fixture
+def run_quickly(run_script):
+    """A function that runs an example with ``--quick``.
+
+    It takes 15 seconds of processor time at most, four of them for the imports.
+    """
+
+    def run(path, *arguments, cwd, data):
+        done = run_script(path, "--quick", *arguments, cwd=cwd, data=data)
+        assert done.seconds < 11
+        return done
+
+    return run

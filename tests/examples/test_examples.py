@@ -2,9 +2,6 @@
 
 import json
 import os
-import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,32 +15,6 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").rglob("[!_]*.py"))
 READ_DATA = [path for path in EXAMPLES if "PERMUTOGEO_DATA" in path.read_text()]
 SMALL = [path for path in EXAMPLES if not (path in READ_DATA and os.environ.get("PERMUTOGEO_DATA"))]
-
-
-def run_quickly(path, *arguments, cwd, data):
-    """Run an example on one thread, in at most 15 seconds of processor time."""
-    before = processor_time()
-    done = subprocess.run(
-        [sys.executable, str(path), "--quick", *arguments],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PERMUTOGEO_DATA": str(data),
-            "OMP_NUM_THREADS": "1",
-        },
-        timeout=900,
-    )
-    assert processor_time() - before < 15
-    return done
-
-
-def processor_time():
-    """Return the processor time of the finished child processes."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def check(done, folder):
@@ -63,7 +34,7 @@ def check(done, folder):
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
-def test_example_runs(path, small_data, tmp_path):
+def test_example_runs(run_quickly, path, small_data, tmp_path):
     check(run_quickly(path, cwd=tmp_path, data=small_data), tmp_path)
     if path.stem == "train_denoiser":
         check_joined(tmp_path / "runs/train_denoiser")
@@ -91,7 +62,7 @@ def check_joined(folder):
         ("denoise_bodies", "--today"),
     ],
 )
-def test_options(name, options, small_data, tmp_path):
+def test_options(run_quickly, name, options, small_data, tmp_path):
     path = ROOT / "examples" / "paper" / f"{name}.py"
     check(run_quickly(path, *options.split(), cwd=tmp_path, data=small_data), tmp_path)
 
@@ -100,7 +71,7 @@ COMPARE = ROOT / "examples" / "compare_models.py"
 
 
 @pytest.mark.parametrize("task", ["meshes", "parts", "rooms"])
-def test_comparison_goes_on(task, small_data, tmp_path):
+def test_comparison_goes_on(run_quickly, task, small_data, tmp_path):
     """Each task runs, and a repeated command keeps the runs that are there."""
     only = ["--task", task, "--only", "LatticeUNet", "DiffusionNet", "PointNet++"]
     first = run_quickly(COMPARE, *only, cwd=tmp_path, data=small_data)
@@ -111,7 +82,7 @@ def test_comparison_goes_on(task, small_data, tmp_path):
     assert "seed 0" not in again.stdout and "LatticeUNet" in again.stdout
 
 
-def test_comparison_takes_rates_from_a_table(small_data, tmp_path):
+def test_comparison_takes_rates_from_a_table(run_quickly, small_data, tmp_path):
     """Contenders that are to choose their rates do not take them."""
     rows = [["LatticeUNet", "0.004"], ["SAGE", "0.004"]]
     table = json.dumps({"columns": ["", "rate"], "rows": rows})
@@ -125,11 +96,11 @@ def test_comparison_takes_rates_from_a_table(small_data, tmp_path):
 
 @pytest.mark.real_data
 @pytest.mark.parametrize("path", READ_DATA, ids=lambda path: path.stem)
-def test_example_runs_on_the_real_data(path, data_dir, tmp_path):
+def test_example_runs_on_the_real_data(run_quickly, path, data_dir, tmp_path):
     check(run_quickly(path, cwd=tmp_path, data=data_dir), tmp_path)
 
 
-def test_missing_data_end_in_one_line(tmp_path):
+def test_missing_data_end_in_one_line(run_quickly, tmp_path):
     path = ROOT / "examples" / "classify_shapes.py"
     done = run_quickly(path, cwd=tmp_path, data=tmp_path)
     assert done.returncode == 2
@@ -141,7 +112,7 @@ def test_there_are_examples():
     assert {"filter_image.py", "paper/tiles.py"} <= names
 
 
-def test_filter_image_reaches_its_figures(small_data, tmp_path):
+def test_filter_image_reaches_its_figures(run_quickly, small_data, tmp_path):
     """Noise is reduced, and the lattice agrees with the exact filter, as the docstring states."""
     path = ROOT / "examples" / "filter_image.py"
     done = run_quickly(path, "--output", "pictures", cwd=tmp_path, data=small_data)
