@@ -8,11 +8,13 @@ from permutogeo.models.lattice_unet import LatticeUNet
 
 
 class BilateralTransformer(LatticeUNet):
-    r"""A U-Net of lattice attention: a :class:`LatticeUNet` whose blocks are
+    r"""A U-Net of lattice attention: a :class:`LatticeUNet` whose blocks on coarse levels are
     :class:`permutogeo.nn.LatticeAttention` and MLPs, with norms before and residual connections
     around both, and whose first layer sees the positions of the points relative to the vertices.
     A channelwise convolution before each attention encodes positions, as in the `"Conditional
-    Positional Encodings for Vision Transformers" <https://arxiv.org/abs/2102.10882>`_ paper.
+    Positional Encodings for Vision Transformers" <https://arxiv.org/abs/2102.10882>`_ paper. The
+    finest level has convolutions, as in the `"CoAtNet: Marrying Convolution and Attention for All
+    Data Sizes" <https://arxiv.org/abs/2106.04803>`_ paper; with ``depth=0`` it has attention.
 
     Each vertex attends to the occupied vertices of its stencil, so that the cost is linear in the
     number of points, and the features decide which points are neighbors.

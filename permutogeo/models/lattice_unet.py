@@ -15,7 +15,7 @@ from permutogeo.models.blocks import AttentionBlock, GraphBatchNorm, LatticeBloc
 from permutogeo.models.readout import count_graphs, output_batch, readout, splat_mean
 from permutogeo.nn import LatticePool, LatticeSlice, LatticeUnpool, PointNetSplat
 
-BLOCKS = {"conv": LatticeBlock, "attention": AttentionBlock}
+BLOCKS = ("conv", "attention")
 # Channels double at each level up to this factor, so that deep networks stay small.
 WIDEST = 4
 
@@ -42,7 +42,7 @@ class LatticeUNet(PointModel):
         task: ``"point"`` or ``"graph"``.
         pool: Pooling, see :class:`permutogeo.nn.LatticePool`.
         dropout: Dropout probability before the prediction.
-        block: ``"conv"`` or ``"attention"``.
+        block: ``"conv"``, or ``"attention"`` for attention on all levels but the finest.
         splat: ``"mean"``, or ``"pointnet"`` for a :class:`permutogeo.nn.PointNetSplat`.
         slice: ``"linear"``, or ``"learned"`` for a :class:`permutogeo.nn.LatticeSlice`.
         context: If ``True``, each point also sees the mean and maximum of the coarsest level over
@@ -89,7 +89,7 @@ class LatticeUNet(PointModel):
         super().__init__(in_channels, hidden_channels, out_channels, dim, num_layers, scale)
         check_integer(self, "depth", depth, 0)
         check_choice(self, "task", task, TASKS)
-        check_choice(self, "block", block, tuple(BLOCKS))
+        check_choice(self, "block", block, BLOCKS)
         check_choice(self, "splat", splat, ("mean", "pointnet"))
         check_choice(self, "slice", slice, ("linear", "learned"))
         self.depth, self.task, self.block = depth, task, block
@@ -115,19 +115,22 @@ class LatticeUNet(PointModel):
 
     def _add_levels(self, pool: str) -> None:
         """Add encoder, pooling and, for point tasks, decoder of each level."""
-        width, dim, layers, make = self.width, self.dim, self.num_layers, BLOCKS[self.block]
+        width, dim = self.width, self.dim
         self.downs = torch.nn.ModuleList(
-            make(width[max(level - 1, 0)], width[level], dim, layers)
-            for level in range(self.depth + 1)
+            self._block(width[max(level - 1, 0)], level) for level in range(self.depth + 1)
         )
         self.pools = torch.nn.ModuleList(LatticePool(c, c, dim, pool) for c in width[:-1])
         steps = range(self.depth) if self.task == "point" else range(0)
         self.unpools = torch.nn.ModuleList(
             LatticeUnpool(width[i + 1], width[i + 1], dim) for i in steps
         )
-        self.ups = torch.nn.ModuleList(
-            make(width[i] + width[i + 1], width[i], dim, layers) for i in steps
-        )
+        self.ups = torch.nn.ModuleList(self._block(width[i] + width[i + 1], i) for i in steps)
+
+    def _block(self, in_channels: int, level: int) -> torch.nn.Module:
+        """Return a block of a level. Attention is worth its time where a stencil covers much."""
+        coarse = level > 0 or self.depth == 0
+        make = AttentionBlock if self.block == "attention" and coarse else LatticeBlock
+        return make(in_channels, self.width[level], self.dim, self.num_layers)
 
     def forward(
         self, x: Tensor, feature: Features, batch: Batches = None, lattice: Lattices = None

@@ -4,14 +4,22 @@ import torch
 
 from permutogeo import Lattice
 from permutogeo.models import BilateralTransformer
-from permutogeo.models.blocks import AttentionBlock
+from permutogeo.models.blocks import AttentionBlock, LatticeBlock
 from permutogeo.nn import LatticeAttention, LatticeNorm
 
 
-def test_blocks():
-    model = BilateralTransformer(4, 32, 5, dim=3, depth=1)
-    layers = [layer for layer in model.modules() if isinstance(layer, LatticeAttention)]
-    assert [layer.heads for layer in layers] == [2, 4, 2]
+def heads(model):
+    return [layer.heads for layer in model.modules() if isinstance(layer, LatticeAttention)]
+
+
+def test_attention_is_on_coarse_levels():
+    model = BilateralTransformer(4, 32, 5, dim=3, depth=2)
+    assert heads(model.downs) == [4, 8] and heads(model.ups) == [4]
+    assert isinstance(model.downs[0], LatticeBlock) and isinstance(model.ups[0], LatticeBlock)
+
+
+def test_a_single_level_has_attention():
+    assert heads(BilateralTransformer(4, 32, 5, dim=3, depth=0)) == [2]
 
 
 def grid():
