@@ -32,7 +32,10 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
         weight = Weight()
         previous = wp.float64(0.0)
         for k in range(dim):
-            slope = du[dim - 1 - axis_label(order[k])]
+            axis = dim - 1 - axis_label(order[k])
+            slope = du[0]
+            for j in range(1, dim):  # not by `axis`: registers have no index at run time
+                slope = wp.where(j == axis, du[j], slope)
             weight[k] = dtype(previous - slope)
             previous = slope
         weight[dim] = dtype(previous)
@@ -53,7 +56,10 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
         g = grad[i]
         du = Real()
         for k in range(dim):
-            du[dim - 1 - axis_label(order[k])] = wp.float64(g[k + 1]) - wp.float64(g[k])
+            axis = dim - 1 - axis_label(order[k])
+            step = wp.float64(g[k + 1]) - wp.float64(g[k])
+            for j in range(dim):
+                du[j] = wp.where(j == axis, step, du[j])
         result = Feature()
         prefix = wp.float64(0.0)
         for j in range(dim):

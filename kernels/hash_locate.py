@@ -64,7 +64,8 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
             rows[k] = int(table[a, 0] + index)
             if k < dim:
                 axis = dim - 1 - axis_label(order[k])
-                corner[axis] = corner[axis] + wp.int64(1)
+                for j in range(dim):  # not by `axis`: registers have no index at run time
+                    corner[j] = corner[j] + wp.int64(j == axis)
         row[i] = rows
 
     return SimpleNamespace(module=module, Real=Real, locate=locate)
