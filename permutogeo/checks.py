@@ -39,7 +39,8 @@ def prefix_errors(owner: Any, function: Callable, *arguments: Any) -> Any:
 
 def check_integer(owner: Any, name: str, value: Any, least: int = 1) -> None:
     """Raise unless ``value`` is an integer in ``least .. 2**20``."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+    integer = type(value) is int or isinstance(value, int | np.integer)
+    if not integer or value is True or value is False:
         fail(owner, f"Expected '{name}' to be an integer (got {value!r})", TypeError)
     if value < least:
         fail(owner, f"Expected '{name}' of at least {least} (got {value})")

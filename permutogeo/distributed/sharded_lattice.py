@@ -191,6 +191,8 @@ class ShardedLattice(Lattice):
             lambda lattice, rows: lattice.convolve(rows, filter_weight, *options), wide
         ).to(dtype)
 
+    apply_filter = convolve
+
     def has_coarsened(self, coarse: Lattice, at: Incidence) -> bool:
         """Return whether ``coarse`` and ``at`` are a result of :meth:`coarsen`; raise if not."""
         fine_code, coarse_code = at._cache.get("levels", (None, None))

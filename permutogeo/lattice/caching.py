@@ -67,7 +67,7 @@ class TensorCacheMixin(ABC):
 
     def _differentiable(self) -> bool:
         """Whether a result could carry a gradient."""
-        return any(source.requires_grad for source in self._sources())
+        return bool([source for source in self._sources() if source.requires_grad])
 
     def known(self, name: Hashable) -> Any:
         """Return the entry ``name`` if it was computed and may be used now, else ``None``."""

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from permutogeo import ops
+from permutogeo.checks import check_has_data
 from permutogeo.lattice.incidence import Incidence
 from permutogeo.ops import boxes
 from permutogeo.ops.stencils import tap_variance
@@ -23,6 +24,7 @@ def coarsened(lattice: Lattice) -> tuple[Lattice, Incidence]:
     The points are located on the coarse lattice when its incidence is used: pooling needs the codes
     alone.
     """
+    check_has_data(lattice.feature)
     code, box, vertex = ops.coarsen(lattice.code, lattice.box)
     others = lattice.others and (lattice.others[0] / 2, lattice.others[1])
     feature = lattice.feature / 2
@@ -40,7 +42,7 @@ def _inherit(coarse: Lattice, fine: Lattice, vertex: Tensor) -> None:
     Interpolation on the two lattices is nested: half the mass of a fine vertex goes to each end.
     """
     for key, known in fine._cache.items():
-        kind = key[0] if isinstance(key, tuple) else None
+        kind = key[0] if type(key) is tuple else None
         if kind == "opposite":
             coarse._cache[key] = known
         elif kind == "mass":

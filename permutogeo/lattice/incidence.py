@@ -12,7 +12,7 @@ from torch import Tensor
 from permutogeo import ops
 from permutogeo.checks import check_matrix, fail
 from permutogeo.lattice.caching import cached
-from permutogeo.lattice.precision import working_dtype
+from permutogeo.lattice.precision import widened, working_dtype
 
 if TYPE_CHECKING:
     from permutogeo.lattice.lattice import Lattice
@@ -81,21 +81,21 @@ class Incidence:
     def splat(self, x: Tensor) -> Tensor:
         """Splat values at points ``[N, C]`` to values at vertices ``[M, C]``."""
         check_matrix(None, "x", x, device=self.weight.device, rows=self.num_points)
-        dtype = working_dtype(x)
-        weight = self.weight.to(dtype)
+        wide = widened(x)
         plan = self.splat_plan(sort=self._record_use())
-        values = ops.splat(x.to(dtype), weight, self._index(), self._rows(), *plan)
-        return self.collect(values[: self.num_rows]).to(x.dtype)
+        values = ops.splat(wide, self._weight(wide.dtype), self._index(), self._rows(), *plan)
+        out = self.collect(values[: self.num_rows])
+        return out if out.dtype == x.dtype else out.to(x.dtype)
 
     def slice(self, values: Tensor) -> Tensor:
         """Slice values at vertices ``[M, C]`` to values at points ``[N, C]``."""
         check_matrix(
             None, "values", values, device=self.weight.device, rows=self.num_vertices, of="vertices"
         )
-        dtype = working_dtype(values)
-        weight, rows = self.weight.to(dtype), self._padded(self.spread(values.to(dtype)))
-        plan = self._plan_of_backward(values, weight)
-        return ops.slice(rows, weight, self._index(), *plan).to(values.dtype)
+        wide = widened(values)
+        weight, rows = self._weight(wide.dtype), self._padded(self.spread(wide))
+        out = ops.slice(rows, weight, self._index(), *self._plan_of_backward(values, weight))
+        return out if out.dtype == values.dtype else out.to(values.dtype)
 
     def dot(self, x: Tensor, values: Tensor) -> Tensor:
         """Return the inner products of values at points ``[N, C]`` with the values at each of their
@@ -165,6 +165,10 @@ class Incidence:
         """Return the entry ``name`` of the cache, computed on first use."""
         return cached(self._cache, name, make)
 
+    def _weight(self, dtype: torch.dtype) -> Tensor:
+        """Return the weights in the type of sums."""
+        return self.weight if self.weight.dtype == dtype else self.weight.to(dtype)
+
     def _padded(self, values: Tensor) -> Tensor:
         """Append the row of zeros that absent corners read."""
         if self.complete:
@@ -173,8 +177,10 @@ class Incidence:
 
     def _plan_of_backward(self, *tensors: Tensor) -> tuple:
         """Return the plan of the splat in a backward pass, if there will be one."""
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-            return self.splat_plan(sort=self._record_use())
+        if torch.is_grad_enabled():
+            for tensor in tensors:
+                if tensor.requires_grad:
+                    return self.splat_plan(sort=self._record_use())
         return None, None, None
 
     def _rows(self) -> int:

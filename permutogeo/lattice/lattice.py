@@ -273,10 +273,16 @@ class Lattice(TensorCacheMixin):
         check_matrix(
             None, "values", values, device=self.device, rows=self.num_vertices, of="vertices"
         )
-        neighbors = self.neighbors(radius, dilation, stencil)
-        taps = neighbors.shape[1]
+        taps = self.neighbors(radius, dilation, stencil).shape[1]
         check_filter(filter_weight, taps, values, groups, shared)
-        opposite = self._opposite(radius, stencil)
+        return self.apply_filter(values, filter_weight, radius, groups, dilation, stencil, shared)
+
+    def apply_filter(self, values: Tensor, filter_weight: Tensor, *options: Any) -> Tensor:
+        """:meth:`convolve` for layers, which have checked their arguments and give all of them."""
+        radius, groups, dilation, stencil, shared = options
+        neighbors = self.neighbors(radius, dilation, stencil)
+        key = (self.feature.shape[1], radius, stencil)
+        opposite = self.cached(("opposite", *key), lambda: ops.opposite(self.code, *key))
         edges = partial(self.cached, ("edges", radius, dilation, stencil))
         return convolve(values, filter_weight, neighbors, opposite, groups, shared, edges)
 
@@ -364,17 +370,11 @@ class Lattice(TensorCacheMixin):
         """Grid coordinates of the vertices and their graph, ``[M, d + 1]``."""
         return self.cached("coordinate", lambda: boxes.decode(self.code, self.box))
 
-    def _opposite(self, radius: int, stencil: str) -> Tensor:
-        """Index of the negative of each stencil offset."""
-        key = (self.dim, radius, stencil)
-        return self.cached(("opposite", *key), lambda: ops.opposite(self.code, *key))
-
     def hash_table(self) -> Tensor:
         """Hash table of the vertices, for ``ops.locate``."""
         return self.cached("slots", lambda: ops.hash_codes(self.code))
 
     def _coarsened(self) -> tuple[Lattice, Incidence]:
-        check_has_data(self.feature)
         return coarsened(self)
 
     def _differentiable(self) -> bool:
@@ -384,8 +384,7 @@ class Lattice(TensorCacheMixin):
         return weighted or super()._differentiable()
 
     def _sources(self) -> list[Tensor]:
-        sources = [self.feature, self.batch, *(self.others or ())]
-        return [source for source in sources if source is not None]
+        return [x for x in (self.feature, self.batch, *(self.others or ())) if x is not None]
 
     def _check_graphs(self, batch: Tensor | None) -> None:
         """Raise unless other points have a batch vector like the lattice's own points."""

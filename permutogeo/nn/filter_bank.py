@@ -186,7 +186,7 @@ class ConvolutionLayer(FilterBankLayer):
         """Convolve values at vertices with the learned filter."""
         weight = self.effective_filter()
         if self.fused:
-            return lattice.convolve(
+            return lattice.apply_filter(
                 values, weight, self.radius, self.groups, self.dilation, self.stencil, self.shared
             )
         edges = lattice.neighbor_graph(self.radius, self.dilation, self.stencil)

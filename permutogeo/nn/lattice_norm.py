@@ -16,6 +16,8 @@ from permutogeo.lattice import Lattice
 from permutogeo.nn.layer import LazyLayer
 from permutogeo.ops import batch_norm, normalize, statistics
 
+_DISTRIBUTED = dist.is_available()
+
 
 class LatticeNorm(LazyLayer):
     r"""Batch normalization over the vertices of a lattice, after the `"Batch Normalization:
@@ -212,4 +214,4 @@ def _mass_and_total(lattice: Lattice, dtype: torch.dtype) -> tuple[Tensor, Tenso
 
 def _several_ranks(group: Any = None) -> bool:
     """Whether the process group has more than one rank."""
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size(group) > 1
+    return _DISTRIBUTED and dist.is_initialized() and dist.get_world_size(group) > 1

@@ -8,7 +8,7 @@ from torch import Tensor
 from permutogeo.checks import check_choice, check_integer, check_matrix, check_parameters
 from permutogeo.lattice import Incidence, Lattice
 from permutogeo.lattice.points import check_lattice
-from permutogeo.lattice.precision import working_dtype
+from permutogeo.lattice.precision import widened
 from permutogeo.nn.filter_bank import FilterBankLayer
 from permutogeo.nn.stride import StrideEdges, resolve_coarse, strided_convolve
 
@@ -100,8 +100,7 @@ class LatticeUnpool(FilterBankLayer):
             )
         self.initialize_parameters(values)
         check_parameters(self, values, "'values'")
-        working = working_dtype(values)
-        wide = values.to(working)
+        wide = widened(values)
         if self.mode == "learned":
             edges = StrideEdges.between(lattice, coarse, at, transpose=True)
             out = strided_convolve(self, at.spread(wide), edges, transpose=True)
@@ -109,8 +108,11 @@ class LatticeUnpool(FilterBankLayer):
             out = self.slice(coarse, wide, at, explained=True)
         if self.bias is not None:
             out = out + self.bias
-        out = out.to(values.dtype)
-        return out if skip is None else torch.cat([out, skip.to(out.dtype)], 1)
+        if out.dtype != values.dtype:
+            out = out.to(values.dtype)
+        if skip is None:
+            return out
+        return torch.cat([out, skip if skip.dtype == out.dtype else skip.to(out.dtype)], 1)
 
     def __repr__(self) -> str:
         return self._format_repr(mode=self.mode)

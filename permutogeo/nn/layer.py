@@ -58,9 +58,9 @@ class LatticeLayer(MessagePassing):
         )
 
     def splat(self, lattice: Lattice, x: Tensor, at: Incidence | None = None) -> Tensor:
-        """Splat values at points onto vertices."""
+        """Splat values at points onto vertices; ``at`` was checked."""
         if self.fused:
-            return lattice.splat(x, at)
+            return (lattice.incidence if at is None else at).splat(x)
         edge_index, edge_weight = lattice.incidence_at(at).edges()
         size = (x.shape[0], lattice.num_vertices)
         return self.pass_messages(edge_index, size, x, edge_weight, explained=True)
@@ -72,9 +72,9 @@ class LatticeLayer(MessagePassing):
         at: Incidence | None = None,
         explained: bool = False,
     ) -> Tensor:
-        """Slice values at vertices at points."""
+        """Slice values at vertices at points; ``at`` was checked."""
         if self.fused:
-            return lattice.slice(values, at)
+            return (lattice.incidence if at is None else at).slice(values)
         points = lattice.incidence_at(at)
         edge_index, edge_weight = points.edges()
         size = (lattice.num_vertices, points.num_points)
@@ -209,7 +209,8 @@ class LazyLayer(LatticeLayer, ABC):
             channels=self.in_channels,
             of="vertices of 'lattice'",
         )
-        self.initialize_parameters(values)
+        if self.in_channels == -1:
+            self.initialize_parameters(values)
         check_parameters(self, values, "'values'")
         return widened(values)
 

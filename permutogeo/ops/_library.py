@@ -190,11 +190,8 @@ def _eager(
             save(ctx, args, output)
             return output
 
-        @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
-            return backward(ctx, *grads)
-
     Function.__name__ = f"permutogeo_{name}"
+    Function.backward = staticmethod(backward)  # type: ignore[method-assign]
     # The base class's: torch's own looks for transforms, which the caller has excluded.
     return super(torch.autograd.Function, Function).apply
 

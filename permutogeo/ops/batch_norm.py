@@ -76,10 +76,9 @@ class _Fused(torch.autograd.Function):
         values, mass, count, weight, bias, eps = inputs
         x = values.detach().contiguous()
         run = bridge.load_kernels(kernels.make, x.dtype, device=x.device)
-        runs, described = -(-len(x) // kernels.RUN), bridge.rows(x)
+        runs = -(-len(x) // kernels.RUN)
         total, partial = x.new_empty(runs, 1), x.new_empty(2 * runs, x.shape[1])
-        sums = (bridge.array(mass, 1), *described, bridge.array(total, 1), *bridge.rows(partial))
-        bridge.launch(run.moments, runs, *sums, device=x.device, grain=4)
+        bridge.launch(run.moments, runs, mass, x, total, partial, device=x.device, grain=4)
         means, squares = partial.view(runs, 2, -1).unbind(1)
         divisor = torch.where(count > 0, count, 1.0)
         mean = (total * means).sum(0).div_(divisor)
@@ -89,9 +88,7 @@ class _Fused(torch.autograd.Function):
         scale = (var + eps).rsqrt_()
         by = torch.stack([mean, scale * weight, bias])
         out = memory.empty(*x.shape, dtype=x.dtype, device=x.device)
-        bridge.launch(
-            run.apply, len(x), *described, *bridge.rows(by), *bridge.rows(out), device=x.device
-        )
+        bridge.launch(run.apply, len(x), x, by, out, device=x.device)
         ctx.save_for_backward(values, mass, count, weight, bias)
         ctx.eps, ctx.known = eps, (by, scale, divisor)
         ctx.mark_non_differentiable(mean, var)
@@ -106,27 +103,14 @@ class _Fused(torch.autograd.Function):
         x, grad = values.contiguous(), grad.contiguous()
         run = bridge.load_kernels(kernels.make, x.dtype, device=x.device)
         runs = -(-len(x) // kernels.RUN)
-        described, arrived = bridge.rows(x), bridge.rows(grad)
         partial = x.new_empty(2 * runs, x.shape[1])
-        bridge.launch(
-            run.products,
-            runs,
-            *(*described, *bridge.rows(by), *arrived, *bridge.rows(partial)),
-            device=x.device,
-            grain=4,
-        )
+        bridge.launch(run.products, runs, x, by, grad, partial, device=x.device, grain=4)
         total, weighted = partial.view(runs, 2, -1).sum(0)
         grad_weight = weighted * scale
         first = by[1] / divisor
         steps = torch.stack([by[0], by[1], first * total, first * grad_weight * scale])
         out = memory.empty(*x.shape, dtype=x.dtype, device=x.device)
-        bridge.launch(
-            run.adjoint,
-            len(x),
-            *(bridge.array(mass, 1), *described),
-            *(*bridge.rows(steps), *arrived, *bridge.rows(out)),
-            device=x.device,
-        )
+        bridge.launch(run.adjoint, len(x), mass, x, steps, grad, out, device=x.device)
         return out, None, None, grad_weight, total, None
 
 

@@ -60,10 +60,8 @@ class _Plan:
     def tap(self) -> Any:
         return self.kernels.Tap(*self.weights)
 
-    def describe(self, rows: torch.Tensor) -> list[Any]:
-        if self.lanes:
-            return [bridge.array(rows.view(-1, self.lanes), 1)]
-        return self.rows.describe(rows)
+    def divide(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows.view(-1, self.lanes) if self.lanes else rows
 
 
 def _blur(values, neighbors, dim, taps, reverse):
@@ -78,8 +76,11 @@ def _blur(values, neighbors, dim, taps, reverse):
             plan.kernels.axis,
             count,
             *plan.blocks,
-            *(bridge.array(neighbors, 2), plan.kernels.Column(*axis), plan.tap()),
-            *(*plan.describe(current), *plan.describe(other)),
+            neighbors,
+            plan.kernels.Column(*axis),
+            plan.tap(),
+            plan.divide(current),
+            plan.divide(other),
             device=values.device,
             inner=plan.rows.blocks,
             grain=_GRAIN,

@@ -120,9 +120,9 @@ class PointArguments:
         self.stride = self.box[:, 2:].contiguous()
         self.step = self.box[:dim, 2:].flip(0).contiguous()
         self.batch = self.box.new_empty(0) if batch is None else batch.detach().contiguous()
-        self.points = [bridge.array(feature, 1), bridge.array(self.batch, 1)]
+        self.points = [feature, self.batch]
         self.elevation = elevation_arguments(dim, tap_variance, real)
-        self.codes = [bridge.array(self.stride, 1), bridge.array(self.step, 1)]
+        self.codes = [self.stride, self.step]
 
     @property
     def in_box(self) -> list[Any]:
@@ -182,7 +182,8 @@ def _insert_atomically(
         run.codes,
         count,
         *points.in_box,
-        *(bridge.array(weight, 1), bridge.array(code.view(count, corners, words), 2)),
+        weight,
+        code.view(count, corners * words),
         device=device,
     )
     owner = claim(code)[1]

@@ -33,8 +33,10 @@ def _coarsen(
     bridge.launch(
         run.halve,
         count,
-        *(bridge.array(code, 2), bridge.array(box, 2)),
-        *(bridge.array(coarse_box, 2), bridge.array(ends, 2)),
+        code,
+        box,
+        coarse_box,
+        ends,
         device=device,
     )
     if device.type == "cpu" and marks.suit(coarse_box, 2 * count):

@@ -25,9 +25,6 @@ _CHUNK_BYTES = 4 * 2**20
 _CUDA_CHUNK_BYTES = 64 * 2**20
 # MKL computes products of fewer columns than this five times as fast when transposed.
 _FEW_COLUMNS = 12
-# On one thread, fewer gathered values are gathered and multiplied by torch alone, whose two calls
-# cost less than the preparation of chunks. The products are the same.
-_FEW_VALUES = 2**17
 # Partial sums of the filter's gradient, on any number of threads.
 _PARTIAL_SUMS = 16
 
@@ -79,9 +76,9 @@ class _Gather:
         run = rows.load(kernels.make, kernels.make_gpu, values.dtype, device=device)
         return bridge.prepare(
             run.gather,
-            bridge.array(self.neighbors, 2),
-            *rows.describe(values),
-            *rows.describe(buffer),
+            self.neighbors,
+            values,
+            buffer,
             device=device,
             inner=(self.neighbors.shape[1], *rows.blocks) if rows.lanes else (),
         )
@@ -101,34 +98,37 @@ class _Gather:
 
 
 def _is_small(values: torch.Tensor, neighbors: torch.Tensor, groups: int) -> bool:
-    count, taps = neighbors.shape
-    few = 0 < count * taps * values.shape[1] <= min(_FEW_VALUES, memory.get_workspace() // 8)
-    return few and groups == 1 and values.device.type == "cpu" and threads.count() == 1
+    """Return whether torch alone gathers and multiplies, in two calls: on one thread, where there
+    is one chunk, of which they are faster. The products are the same."""
+    (count, taps), channels = neighbors.shape, values.shape[1]
+    size = count * taps * (channels + 3) * values.itemsize  # with padding
+    if groups != 1 or count * channels == 0 or size > _CHUNK_BYTES or values.device.type != "cpu":
+        return False
+    return size <= memory.get_workspace() and threads.count() == 1
 
 
-def _gather_all(values: torch.Tensor, neighbors: torch.Tensor, extra: int) -> torch.Tensor:
-    """Return the neighbors' values of all vertices ``[M, K (C + extra)]``."""
+def _gather_all(values: torch.Tensor, neighbors: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Return the neighbors' values of all vertices ``[M, K (C + extra)]``, and ``extra``."""
+    extra = _padding(values, 1)
     padded = torch.constant_pad_nd(values, (0, extra, 1, 0))
     rows = padded.index_select(0, (neighbors + 1).reshape(-1))
-    return rows.view(neighbors.shape[0], -1)
+    return rows.view(neighbors.shape[0], -1), extra
 
 
 def _convolve_small(values, filter, neighbors):
-    extra = _padding(values, 1)
-    rows = _gather_all(values, neighbors, extra)
+    rows, extra = _gather_all(values, neighbors)
     if extra:
         filter = pad(filter, (0, 0, 0, extra))
     return _product(rows, _matrix(filter, 1)[0])
 
 
 def _convolve_small_backward(values, filter, grad, neighbors, opposite):
-    outputs, extra = grad.shape[1], _padding(grad, 1)
-    rows = _gather_all(grad, neighbors, extra)
+    rows, extra = _gather_all(grad, neighbors)
     if extra:
         filter = pad(filter, (0, extra))
     grad_values = _product(rows, _matrix(_transposed(filter, opposite, 1), 1)[0])
-    sums = torch.mm(values.t(), rows).unsqueeze(0)
-    return grad_values, _filter_gradient(sums, neighbors, opposite, 1, outputs)
+    sums = torch.mm(values.t(), rows)
+    return grad_values, _filter_gradient(sums, neighbors, opposite, 1, grad.shape[1])
 
 
 def _product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
@@ -139,7 +139,7 @@ def _product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
 
 def _convolve(values, filter, neighbors, opposite, groups):
     if filter.shape[2] and _is_small(values, neighbors, groups):
-        return _convolve_small(values.detach(), filter.detach(), neighbors)
+        return _convolve_small(values, filter, neighbors)
     out = memory.empty(
         neighbors.shape[0], filter.shape[2], dtype=values.dtype, device=values.device
     )
@@ -163,9 +163,7 @@ def _convolve(values, filter, neighbors, opposite, groups):
 def _convolve_backward(values, filter, grad, neighbors, opposite, groups):
     """Return the gradients in the values and in the filter, from the neighbors of ``grad``."""
     if values.shape[1] and _is_small(grad, neighbors, groups):
-        return _convolve_small_backward(
-            values.detach(), filter.detach(), grad.detach(), neighbors, opposite
-        )
+        return _convolve_small_backward(values, filter, grad, neighbors, opposite)
     grad_values = memory.empty(*values.shape, dtype=values.dtype, device=values.device)
     if values.numel() == 0 or grad.numel() == 0:
         return grad_values.zero_(), torch.zeros_like(filter)
@@ -227,12 +225,13 @@ def _sum_outer_products(values, grad, neighbors, groups, product=None):
 
 
 def _filter_gradient(sums, neighbors, opposite, groups, outputs):
-    """Return sums ``[groups, C_in / groups, K C_out / groups]`` in the layout of the filter.
+    """Return sums ``[groups, C_in / groups, K C_out / groups]`` in the layout of the filter; of one
+    group, ``[C_in, K C_out]`` too.
 
     If ``u`` is the neighbor ``k`` of ``v``, then ``v`` is the opposite neighbor of ``u``: sums over
     the neighbors of the gradient belong to the opposite taps.
     """
-    taps, width = neighbors.shape[1], sums.shape[1]
+    taps, width = neighbors.shape[1], sums.shape[-2]
     if groups == 1:
         by_tap = sums.view(width, taps, -1).transpose(0, 1)
         return by_tap[..., :outputs].index_select(0, opposite)

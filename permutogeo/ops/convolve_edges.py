@@ -55,8 +55,11 @@ def edges_pay(neighbors: torch.Tensor, inputs: int, outputs: int) -> bool:
         inputs: Input channels.
         outputs: Output channels.
     """
-    count, width = neighbors.shape[0], min(inputs, outputs)
-    if count < _FEWEST_TARGETS or width < _MOST_PRESENT[-1][0] or neighbors.device.type != "cpu":
+    count = neighbors.shape[0]
+    if count < _FEWEST_TARGETS or neighbors.device.type != "cpu":
+        return False
+    width = min(inputs, outputs)
+    if width < _MOST_PRESENT[-1][0]:
         return False
     most = next(share for least, share in _MOST_PRESENT if width >= least)
     sample = neighbors[:: -(-count // _SAMPLE)]
@@ -140,10 +143,9 @@ def _convolve_edges(values, filter, edges, begin, back_edges, back_begin, opposi
         product = values.new_empty(chunks.largest, outputs)
         rows = bridge.Rows(product, out)
         run = rows.load(kernels.make, kernels.make_gpu, values.dtype, device=device)
-        described = (*rows.describe(product), bridge.array(target, 1), *rows.describe(out))
-        add = bridge.prepare(run.add, *described, device=device, inner=rows.blocks)
+        add = bridge.prepare(run.add, product, target, out, device=device, inner=rows.blocks)
         if device.type == "cpu":
-            add_in_order = bridge.prepare(run.add_in_order, 0, *described, device=device)
+            add_in_order = bridge.prepare(run.add_in_order, 0, product, target, out, device=device)
         for block in blocks:
             for group in chunks.groups(block):
                 start, end = group[0][1], group[-1][2]
@@ -152,7 +154,7 @@ def _convolve_edges(values, filter, edges, begin, back_edges, back_begin, opposi
                     part = slice(first - start, last - start)
                     made = multiply(gathered[part], matrix[tap], product[part])
                 if len(group) == 1:
-                    add(start, end - start, *rows.describe(made))
+                    add(start, end - start, made)
                 else:
                     add_in_order(start, 1, end - start)
 
@@ -234,16 +236,15 @@ def _sort_edges(table, source_row, target_row):
     run = bridge.load_kernels(kernels.make_sort, device=table.device)
     launch = partial(bridge.launch, device=table.device, grain=1)
     number = torch.zeros(blocks, taps, dtype=torch.int32)
-    launch(run.count, blocks, block, bridge.array(table, 2), bridge.array(number, 2))
+    launch(run.count, blocks, block, table, number)
     begin = torch.zeros(blocks * taps + 1, dtype=torch.int64)
     torch.cumsum(number.view(-1), 0, out=begin[1:])
     _check_edges(int(begin[-1]))
     edges = memory.empty(2, int(begin[-1]), dtype=torch.int32, device=table.device)
     position = begin[:-1].view(blocks, taps).to(torch.int32)
     source, target = edges
-    rows_of = (bridge.array(source_row, 1), bridge.array(target_row, 1))
-    outputs = (bridge.array(position, 2), bridge.array(source, 1), bridge.array(target, 1))
-    launch(run.place, blocks, block, bridge.array(table, 2), *rows_of, *outputs)
+    rows = (source_row, target_row)
+    launch(run.place, blocks, block, table, *rows, position, source, target)
     return edges, begin
 
 

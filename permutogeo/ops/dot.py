@@ -18,15 +18,16 @@ def _dot(x, values, vertex, order, begin, runs):
     x, values, vertex = x.detach().contiguous(), values.detach().contiguous(), vertex.contiguous()
     corners, rows = vertex.shape[1], bridge.Rows(x, values)
     run = rows.load(kernels.make, kernels.make_gpu, corners, x.dtype, device=device)
-    # On a GPU a thread owns a corner, elsewhere a point.
-    ndim = 2 if rows.lanes else 1
     bridge.launch(
         run.inner,
         len(x),
         *([memory.exceeds_cache(values)] if device.type == "cpu" else []),
-        bridge.array(vertex, ndim),
-        *(*rows.describe(x), *rows.describe(values), bridge.array(out, ndim)),
+        vertex,
+        x,
+        values,
+        out,
         device=device,
+        # On a GPU a thread owns a corner, elsewhere a point.
         inner=(corners,) if rows.lanes else (),
     )
     return out

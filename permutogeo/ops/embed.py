@@ -72,6 +72,9 @@ def feature_range(
 
 def _range_on_threads(feature: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
     points = feature.detach().numpy()
+    if len(points) <= _CHUNK:
+        low, high = _range_of(points)
+        return low.astype(np.float64), high.astype(np.float64)
     found: list[tuple[np.ndarray, np.ndarray]] = []
 
     def search(first: int, last: int) -> None:
@@ -133,10 +136,10 @@ def _derivative(
     bridge.launch(
         getattr(run, name),
         len(feature),
-        bridge.array(feature, 1),
-        bridge.array(source, 1),
+        feature,
+        source,
         *elevation_arguments(feature.shape[1], tap_variance, run.Real),
-        bridge.array(out, 1),
+        out,
         device=feature.device,
     )
     return out

@@ -68,10 +68,13 @@ def _hash_locate(
     bridge.launch(
         run.locate,
         count,
-        *(bridge.array(feature, 1), bridge.array(level, 1)),
+        feature,
+        level,
         *elevation_arguments(dim, tap_variance, run.Real),
-        *(bridge.array(width, 1), bridge.array(table, 2)),
-        *(bridge.array(weight, 1), bridge.array(row, 1)),
+        width,
+        table,
+        weight,
+        row,
         device=device,
     )
     return weight, row

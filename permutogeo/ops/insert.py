@@ -72,12 +72,9 @@ class InsertionTable:
             bridge.launch(
                 run.insert,
                 self.runs,
-                *(*arguments, bridge.array(self.end, 1), shift(self.capacity), self._limit()),
-                *(int(self.runs > 1), self.block, bridge.array(self.taken, 1)),
-                *(bridge.array(self.slots, 1), bridge.array(self.list, 1)),
-                *(bridge.array(self.own, 2), bridge.array(self.next, 1)),
-                bridge.array(self.workspace, 1),
-                *(bridge.array(weight, 1), bridge.array(vertex, 1)),
+                *(*arguments, self.end, shift(self.capacity), self._limit()),
+                *(int(self.runs > 1), self.block, self.taken, self.slots, self.list),
+                *(self.own, self.next, self.workspace, weight, vertex),
                 device=_CPU,
                 grain=1,
             )
@@ -93,8 +90,8 @@ class InsertionTable:
         """
         code, position = self._unpack() if self.packed else self._rank()
         flat, scattered = vertex.view(-1), memory.exceeds_cache(position)
-        described = (scattered, bridge.array(position, 1), bridge.array(flat, 1))
-        bridge.launch(self.tools.renumber, flat.shape[0], *described, device=_CPU, grain=8192)
+        arguments = (scattered, position, flat)
+        bridge.launch(self.tools.renumber, flat.shape[0], *arguments, device=_CPU, grain=8192)
         return code
 
     def _unpack(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -104,8 +101,8 @@ class InsertionTable:
         entry.numpy().view(np.uint64).sort()  # NumPy's sort uses SIMD
         code = memory.empty(count, self.words, dtype=torch.int64, device=_CPU)
         position = memory.empty(int(self.taken), dtype=torch.int32, device=_CPU)
-        described = [bridge.array(each, 1) for each in (entry, code, position)]
-        bridge.launch(self.tools.unpack, count, *described, device=_CPU, grain=8192)
+        arguments = (entry, code, position)
+        bridge.launch(self.tools.unpack, count, *arguments, device=_CPU, grain=8192)
         return code, position
 
     def _taken_slots(self) -> torch.Tensor:
@@ -114,8 +111,7 @@ class InsertionTable:
         del self.slots
         part = self.capacity // parts
         count = torch.empty(parts, dtype=torch.int32)
-        described = (part, bridge.array(slots, 1), bridge.array(count, 1))
-        bridge.launch(self.tools.compact, parts, *described, device=_CPU, grain=1)
+        bridge.launch(self.tools.compact, parts, part, slots, count, device=_CPU, grain=1)
         if parts == 1:
             return slots[: int(count)]
         found = [slots[t * part :][:n] for t, n in enumerate(count.tolist())]
@@ -135,14 +131,8 @@ class InsertionTable:
         code = sort_unique([used[: len(used)]])
         code = code[int((self.own[:, 1] - self.own[:, 0]).sum()) :]
         position = memory.empty(len(used), dtype=torch.int32, device=_CPU)
-        described = (shift(self.capacity), bridge.array(self.slots, 1), bridge.array(used, 1))
-        bridge.launch(
-            self.tools.rank,
-            len(code),
-            *(bridge.array(code, 1), *described, bridge.array(position, 1)),
-            device=_CPU,
-            grain=8192,
-        )
+        arguments = (code, shift(self.capacity), self.slots, used, position)
+        bridge.launch(self.tools.rank, len(code), *arguments, device=_CPU, grain=8192)
         return code, position
 
     def _used_list(self) -> torch.Tensor:
@@ -160,8 +150,8 @@ class InsertionTable:
         bridge.launch(
             self.tools.move,
             parts,
-            *(-(-len(old) // parts), bridge.array(old, 1), bridge.array(self.list, 1)),
-            *(shift(self.capacity), int(parts > 1), bridge.array(self.slots, 1)),
+            *(-(-len(old) // parts), old, self.list),
+            *(shift(self.capacity), int(parts > 1), self.slots),
             device=_CPU,
             grain=1,
         )

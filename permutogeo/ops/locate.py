@@ -37,12 +37,13 @@ def _locate(
         run.locate,
         count,
         *(*points.points, *points.elevation),
-        bridge.array(points.box, 2),
+        points.box,
         *points.codes,
-        bridge.array(code, 1),
+        code,
         shift(len(slots)),
-        bridge.array(slots, 1),
-        *(bridge.array(weight, 1), bridge.array(vertex, 1)),
+        slots,
+        weight,
+        vertex,
         device=device,
     )
     return weight, vertex

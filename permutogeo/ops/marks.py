@@ -42,11 +42,12 @@ def insert(
         The codes ``[M, 1]``, ascending.
     """
     marks, flat = _no_marks(box), vertex.view(-1)
-    described = [bridge.array(each, 1) for each in (marks, weight, vertex)]
-    bridge.launch(run.mark, weight.shape[0], *arguments, *described, device=_CPU, grain=8192)
+    outputs = (marks, weight, vertex)
+    bridge.launch(run.mark, weight.shape[0], *arguments, *outputs, device=_CPU, grain=8192)
     code, position = _number(marks)
     tools = bridge.load_kernels(kernels.make_tools, 1, True, device=_CPU)
-    renumbered = memory.exceeds_cache(position), bridge.array(position, 1), bridge.array(flat, 1)
+    scattered = memory.exceeds_cache(position)
+    renumbered = (scattered, position, flat)
     bridge.launch(tools.renumber, flat.shape[0], *renumbered, device=_CPU, grain=8192)
     return code
 
@@ -71,7 +72,7 @@ def _no_marks(box: torch.Tensor) -> torch.Tensor:
 
 def _number(marks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the marked codes ``[M, 1]``, ascending, and the position of each in them, int32."""
-    code = np.flatnonzero(marks.numpy().view(bool))
+    (code,) = marks.numpy().view(bool).nonzero()
     position = memory.empty(marks.shape[0], dtype=torch.int32, device=_CPU)
     position.numpy()[code] = np.arange(code.shape[0], dtype=np.int32)
     return torch.from_numpy(code).unsqueeze(1), position

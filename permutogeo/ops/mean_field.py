@@ -118,9 +118,9 @@ class _Rows(ABC):
 
     def launch(self, kernel: Any, *arguments: Any) -> None:
         """Run a kernel on the runs of points."""
-        runs = bridge.array(self.points.runs, 1), bridge.array(self.points.base, 1)
-        points = self.points.num_runs
-        bridge.launch(kernel, points, *runs, self.chunk, *arguments, device=_CPU, grain=1)
+        points = self.points
+        runs = (points.runs, points.base, self.chunk)
+        bridge.launch(kernel, points.num_runs, *runs, *arguments, device=_CPU, grain=1)
 
 
 class _PairRows(_Rows):
@@ -143,9 +143,9 @@ class _PairRows(_Rows):
         self.launch(
             self._kernels.step,
             int(messages),
-            *(bridge.array(each, 1) for each in (points.slot, points.target, points.source)),
+            *(points.slot, points.target, points.source),
             *(_vectors(each, 1) for each in (self._unary, self.values)),
-            *(*self._described(0), _vectors(self.sums, 1)),
+            *(*self._views(0), _vectors(self.sums, 1)),
         )
 
     def marginals(self, messages: bool, log: bool) -> Tensor:
@@ -154,14 +154,14 @@ class _PairRows(_Rows):
         self.launch(
             self._kernels.marginals,
             *(int(messages), int(log)),
-            *(bridge.array(each, 1) for each in (points.slot, points.target)),
+            *(points.slot, points.target),
             *(_vectors(each, 1) for each in (self._unary, self.values)),
-            *(*self._described(0), *self._described(1), _vectors(out, 2)),
+            *(*self._views(0), *self._views(1), _vectors(out, 2)),
         )
         return out
 
-    def _described(self, part: int) -> list[Any]:
-        """Describe a workspace as numbers, and as vectors for exponentials."""
+    def _views(self, part: int) -> list[Tensor]:
+        """Return a workspace as numbers, and as vectors for exponentials."""
         return [_vectors(self.workspace[part], lanes) for lanes in (1, kernels.FLAT)]
 
 
@@ -185,25 +185,21 @@ class _LabelRows(_Rows):
         self.launch(
             self._kernels.step,
             *self._sizes(messages),
-            *(bridge.array(each, 1) for each in (self.points.slot, self.points.target)),
-            *(bridge.array(each, 1) for each in (self.points.source, self._unary)),
+            *(self.points.slot, self.points.target, self.points.source, self._unary),
             *(_vectors(each, self.lanes) for each in (self._tail, self.values)),
-            *(*self._described(0), _vectors(self.sums, self.lanes)),
+            *(*self._views(0), _vectors(self.sums, self.lanes)),
         )
 
     def marginals(self, messages: bool, log: bool) -> Tensor:
         points = self.points
         out = memory.empty(points.count, self._labels, dtype=torch.float32, device=_CPU)
-        part = min(self.lanes, kernels.PART)
-        shape = points.count, self._labels // part, part
-        whole = out.as_strided(shape, (self._labels, part, 1))
         self.launch(
             self._kernels.marginals,
             *(*self._sizes(messages), int(log)),
-            *(bridge.array(each, 1) for each in (points.slot, points.target, self._unary)),
+            *(points.slot, points.target, self._unary),
             *(_vectors(each, self.lanes) for each in (self._tail, self.values)),
-            *(*self._described(0), *self._described(1)[1:]),
-            *(bridge.array(whole, 2), bridge.array(out, 2)),
+            *(*self._views(0), *self._views(1)[1:]),
+            *(out, out),  # as vectors, and the labels behind them
         )
         return out
 
@@ -213,8 +209,8 @@ class _LabelRows(_Rows):
         fetch = memory.exceeds_cache(self.values[: len(self.values) // self.points.num_runs])
         return [self._blocks, self._padding, int(messages), int(fetch)]
 
-    def _described(self, part: int) -> list[Any]:
-        """Describe a workspace as blocks of labels, as their parts, and as vectors for
+    def _views(self, part: int) -> list[Tensor]:
+        """Return a workspace as blocks of labels, as their parts, and as vectors for
         exponentials."""
         widths = self.lanes, min(self.lanes, kernels.PART), kernels.FLAT
         return [_vectors(self.workspace[part], lanes) for lanes in widths]
@@ -224,9 +220,9 @@ def _zeros(*shape: int) -> Tensor:
     return memory.full(*shape, value=0, dtype=torch.float32, device=_CPU)
 
 
-def _vectors(rows: Tensor, lanes: int) -> Any:
-    """Describe memory as vectors."""
-    return bridge.array(rows.view(-1, lanes), 1)
+def _vectors(rows: Tensor, lanes: int) -> Tensor:
+    """Return memory as rows of one vector each."""
+    return rows.view(-1, lanes)
 
 
 def _lanes(labels: int) -> int:

@@ -51,8 +51,7 @@ class Blur:
         bridge.launch(
             run.reach,
             len(column),
-            *(count, bridge.array(neighbors.t().reshape(-1), 1)),
-            *(bridge.array(column, 1), bridge.array(reach, 1)),
+            *(count, neighbors.t().reshape(-1), column, reach),
             device=_CPU,
             grain=2,
         )
@@ -74,17 +73,15 @@ class BlurFilter:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A blur from sums to values, described to its kernel once.
+    """A blur from sums to values.
 
     Args:
         run: The kernels.
         arguments: Arguments of the blur.
-        described: What they point to.
     """
 
     run: Any
     arguments: list[Any]
-    described: tuple[Any, ...]
 
 
 class Slots:
@@ -99,13 +96,10 @@ class Slots:
     """
 
     def __init__(self, main: Tensor, extra: Tensor, sums: Tensor, values: Tensor, lanes: int):
-        self._main, self._extra, self._lanes = main, extra, lanes
+        self._main, self._pairs, self._lanes = main, extra.unbind(), lanes
         self._width = sums.shape[1]
         self._blocks = self._width // lanes
-        self._tensors = sums, values
         self._sums, self._values = self._rows(sums), self._rows(values)
-        self._slots = bridge.array(main, 1)
-        self._pairs = [bridge.array(each, 1) for each in extra]
         self._planned: dict[tuple[Blur, float], _Plan] = {}
         self._begin: list[int] = []  # of the rings in the workspace
         self._workspace = torch.empty(0, self._width)
@@ -113,11 +107,11 @@ class Slots:
     def blur(self, blur: Blur, factor: float) -> None:
         """Blur the sums times a factor to values, on one thread, and set the sums to zero.
 
-        After the first time it calls nothing of torch.
+        After the first time it runs no operators of torch.
         """
         key = blur, factor
         if key not in self._planned:
-            self._planned[key] = self._plan(blur, factor, self._slots, self._values)
+            self._planned[key] = self._plan(blur, factor, self._main, self._values)
         self._run(self._planned[key])
         self._spread(self._planned[key].run)
 
@@ -126,7 +120,7 @@ class Slots:
         zero."""
         out = torch.empty(len(self._main), self._width)
         index = torch.arange(len(self._main), dtype=torch.int32)
-        self._run(self._plan(blur, factor, bridge.array(index, 1), self._rows(out)))
+        self._run(self._plan(blur, factor, index, self._rows(out)))
         return out
 
     def gather(self) -> Tensor:
@@ -137,7 +131,7 @@ class Slots:
         bridge.launch(
             run.gather,
             len(self._main),
-            *(self._blocks, self._slots, self._sums, self._rows(out)),
+            *(self._blocks, self._main, self._sums, self._rows(out)),
             device=_CPU,
         )
         return out
@@ -146,12 +140,12 @@ class Slots:
         """Set the values of all slots to those of their vertices, ``[M, width]``."""
         run = self._load(1)
         index = torch.arange(len(self._main), dtype=torch.int32)
-        rows = bridge.array(index, 1), self._slots, self._rows(values), self._values
+        rows = index, self._main, self._rows(values), self._values
         bridge.launch(run.copy, len(index), self._blocks, *rows, device=_CPU)
         self._spread(run)
 
-    def _plan(self, blur: Blur, factor: float, row: Any, out: Any) -> _Plan:
-        """Describe a blur.
+    def _plan(self, blur: Blur, factor: float, row: Tensor, out: Tensor) -> _Plan:
+        """Prepare a blur.
 
         Args:
             row: Row of the result of each vertex.
@@ -173,13 +167,12 @@ class Slots:
         neighbors = blur.neighbors.t().reshape(-1)
         center, *sides = _normalized(blur.taps, len(rings))
         arguments = [
-            *(self._blocks, size, bridge.array(neighbors, 1), bridge.array(blur.column, 1)),
-            *(bridge.array(each, 1) for each in (lag, *ring)),
+            *(self._blocks, size, neighbors, blur.column, lag, *ring),
             run.Tap(center, *sides),
             run.Tap(*(factor * tap for tap in (center, *sides))),
-            *(self._slots, row, self._sums, self._rows(self._workspace), out),
+            *(self._main, row, self._sums, self._rows(self._workspace), out),
         ]
-        return _Plan(run, arguments, (neighbors, blur, lag, ring, self._workspace))
+        return _Plan(run, arguments)
 
     def _run(self, plan: _Plan) -> None:
         self._merge(plan.run)
@@ -192,15 +185,15 @@ class Slots:
     def _spread(self, run: Any) -> None:
         """Copy values to the slots of further runs."""
         rows = *self._pairs, self._values, self._values
-        count = self._extra.shape[1]
+        count = len(self._pairs[0])
         bridge.launch(run.copy, count, self._blocks, *rows, device=_CPU, grain=count + 1)
 
     def _load(self, radius: int) -> Any:
         key = self._lanes, self._blocks > 1, radius
         return bridge.load_kernels(kernels.make, *key, device=_CPU)
 
-    def _rows(self, rows: Tensor) -> Any:
-        return bridge.array(rows.view(-1, self._lanes), 1)
+    def _rows(self, rows: Tensor) -> Tensor:
+        return rows.view(-1, self._lanes)
 
 
 def _normalized(taps: Sequence[float], axes: int) -> list[float]:

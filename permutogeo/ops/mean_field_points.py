@@ -105,9 +105,9 @@ class JoinedPoints:
                 run.join,
                 self.count,
                 row,
-                bridge.array(each.vertex.contiguous(), 1),
-                bridge.array(each.weight.detach().contiguous(), 1),
-                *(bridge.array(out[:, slice(*columns)], 1) for out in (vertex, weight)),
+                each.vertex.contiguous(),
+                each.weight.detach().contiguous(),
+                *(out[:, slice(*columns)] for out in (vertex, weight)),
                 device=_CPU,
                 grain=_FEWEST_POINTS,
             )
@@ -123,8 +123,7 @@ class JoinedPoints:
         bridge.launch(
             self._tools.number,
             workers,
-            *(workers, rows, bridge.array(self.runs, 1), bridge.array(vertex, 1)),
-            *(bridge.array(each, 1) for each in (table.view(-1), visited, size)),
+            *(workers, rows, self.runs, vertex, table.view(-1), visited, size),
             device=_CPU,
             grain=1,
         )
@@ -151,8 +150,7 @@ class JoinedPoints:
             bridge.launch(
                 run.assemble,
                 1,
-                *(first, bridge.array(self.owner, 1), bridge.array(main, 1)),
-                *(bridge.array(each, 1) for each in (*extra, number)),
+                *(first, self.owner, main, *extra, number),
                 device=_CPU,
             )
             out[m] = main, extra[:, : int(number)].clone()
@@ -168,8 +166,7 @@ class JoinedPoints:
             return response
         sums = memory.full(self.num_slots, 1, value=0, dtype=torch.float32, device=_CPU)
         arrays = (self.runs, self.base, self.slot, self.source, sums)
-        by_run = partial(bridge.launch, device=_CPU, grain=1)
-        by_run(self._tools.ones, self.num_runs, *(bridge.array(each, 1) for each in arrays))
+        bridge.launch(self._tools.ones, self.num_runs, *arrays, device=_CPU, grain=1)
 
         def blur(m: int) -> None:
             kernel = lattices[m].blur
@@ -195,9 +192,9 @@ class JoinedPoints:
             bridge.launch(
                 self._load_corners(each).scale,
                 self.count,
-                *(*powers[m], bridge.array(each.vertex.contiguous(), 1)),
-                bridge.array(response.view(-1), 1),
-                *(bridge.array(out[:, columns], 1) for out in (self.source, target)),
+                *(*powers[m], each.vertex.contiguous()),
+                response.view(-1),
+                *(out[:, columns] for out in (self.source, target)),
                 device=_CPU,
                 grain=_FEWEST_POINTS,
             )

@@ -92,8 +92,10 @@ def _merge(
     bridge.launch(
         run.merge,
         -(-count // kernels.BLOCK),
-        *(bridge.array(code, 1), bridge.array(step, 1)),
-        *(bridge.array(column, 2), bridge.array(out, 2)),
+        code,
+        step,
+        column,
+        out,
         device=device,
         inner=(offset.shape[0],),
         grain=max(1, _FEWEST_BLOCKS // offset.shape[0]),

@@ -73,9 +73,9 @@ def _runs(
     """
     count, corners = vertex.shape
     if batch is None or vertex_batch is None or num_vertices == 0:
-        points, vertices = np.array([0, count]), np.array([0, num_vertices])
         if count * corners < 16 * num_vertices:
             return vertex.new_empty(0, 5)
+        points, vertices = np.array([0, count]), np.array([0, num_vertices])
     else:
         of_point, of_vertex = batch.numpy(), vertex_batch.numpy()
         if not (of_point[1:] >= of_point[:-1]).all():
@@ -103,22 +103,19 @@ def _count(flat: torch.Tensor, num_vertices: int) -> tuple[torch.Tensor, torch.T
     begin = torch.zeros(num_vertices + 1, dtype=torch.int32, device=device)
     order = memory.empty(size, dtype=torch.int32, device=device)
     tools = bridge.load_kernels(kernels.make, device=device)
-    corner, sorted_corner = bridge.array(flat, 1), bridge.array(order, 1)
     # Each run needs a counter per vertex.
     runs = min(threads.count(), size // max(1, 2 * num_vertices))
     if runs <= 1 or size <= _FEW_CORNERS:
-        bridge.launch(tools.sort, 1, corner, bridge.array(begin, 1), sorted_corner, device=device)
+        bridge.launch(tools.sort, 1, flat, begin, order, device=device)
         return order, begin
     length = -(-size // runs)
     position = torch.zeros(runs, num_vertices, dtype=torch.int32, device=device)
-    described = (length, corner, bridge.array(position, 2))
-    bridge.launch(tools.count, runs, *described, device=device, grain=1)
+    bridge.launch(tools.count, runs, length, flat, position, device=device, grain=1)
     after = position.t().contiguous().view(-1).cumsum(0, dtype=torch.int64)
     after = after.view(num_vertices, runs)
     begin[1:] = after[:, -1]
     position = (after.t() - position).to(torch.int32).contiguous()
-    outputs = (bridge.array(position, 2), sorted_corner)
-    bridge.launch(tools.place, runs, length, corner, *outputs, device=device, grain=1)
+    bridge.launch(tools.place, runs, length, flat, position, order, device=device, grain=1)
     return order, begin
 
 

@@ -17,44 +17,40 @@ from permutogeo.ops._library import define, ops
 from permutogeo.runtime import bridge, memory
 
 
-def _launch(name: str, size: int, first: list[Any], *tensors: torch.Tensor, corners: int) -> Any:
+def _launch(name: str, size: int, first: tuple, *tensors: torch.Tensor, corners: int) -> Any:
     """Launch a kernel on rows of channels and return its output."""
     like = tensors[0]
     out = memory.empty(size, like.shape[1], dtype=like.dtype, device=like.device)
-    inputs = [each.detach().contiguous() for each in tensors]
+    inputs = [each.contiguous() for each in tensors]
     device, rows = like.device, bridge.Rows(*inputs, out)
     run = rows.load(kernels.make, kernels.make_gpu, corners, like.dtype, device=device)
-    described = [part for each in (*inputs, out) for part in rows.describe(each)]
-    bridge.launch(getattr(run, name), size, *first, *described, device=device, inner=rows.blocks)
+    arguments = (*first, *inputs, out)
+    bridge.launch(getattr(run, name), size, *arguments, device=device, inner=rows.blocks)
     return out
 
 
 def _maximum(x, vertex, order, begin):
-    by_vertex = [bridge.array(begin, 1), bridge.array(order, 1)]
     # The last vertex stands for absent ones.
     size = begin.shape[0] - 2
-    return _launch("maximum", size, by_vertex, x, corners=vertex.shape[1])
+    return _launch("maximum", size, (begin, order), x, corners=vertex.shape[1])
 
 
 def _attaining(term, x, most, vertex, order, begin):
-    by_vertex = [bridge.array(begin, 1), bridge.array(order, 1)]
     corners = vertex.shape[1]
-    return _launch("attaining", most.shape[0], by_vertex, term, x, most, corners=corners)
+    return _launch("attaining", most.shape[0], (begin, order), term, x, most, corners=corners)
 
 
 def _share(grad, x, most, vertex, order, begin):
     if grad.device.type != "cpu":
         ties = ops.attaining(torch.ones_like(x), x, most, vertex, order, begin)
         return grad / (ties + (most == 0).to(ties.dtype))
-    by_vertex = [bridge.array(begin, 1), bridge.array(order, 1)]
     corners = vertex.shape[1]
-    return _launch("share", most.shape[0], by_vertex, grad, x, most, corners=corners)
+    return _launch("share", most.shape[0], (begin, order), grad, x, most, corners=corners)
 
 
 def _spread(part, x, most, vertex, order, begin):
     vertex = vertex.contiguous()
-    described = [bridge.array(vertex, 2)]
-    return _launch("spread", x.shape[0], described, part, x, most, corners=vertex.shape[1])
+    return _launch("spread", x.shape[0], (vertex,), part, x, most, corners=vertex.shape[1])
 
 
 def _save_maximum(ctx: Any, inputs: tuple, output: torch.Tensor) -> None:

@@ -35,8 +35,8 @@ def replicate_rounding(feature: np.ndarray) -> torch.Tensor:
         run.replicate,
         count,
         *(run.Scale(*scale.tolist()), run.Real(*inverse.tolist()), _OFFSET),
-        bridge.array(torch.from_numpy(np.ascontiguousarray(feature)), 2),
-        bridge.array(out, 1),
+        torch.from_numpy(np.ascontiguousarray(feature)),
+        out,
         device=_CPU,
         grain=_FEWEST_POINTS,
     )

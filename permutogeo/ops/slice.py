@@ -20,17 +20,17 @@ def _slice(values, weight, vertex, order, begin, runs):
     device = values.device
     count, corners = vertex.shape
     out = memory.empty(count, values.shape[1], dtype=values.dtype, device=device)
-    values, weight = values.detach().contiguous(), weight.detach().contiguous()
-    vertex = vertex.contiguous()
+    values, weight, vertex = values.contiguous(), weight.contiguous(), vertex.contiguous()
     rows = bridge.Rows(values, out)
     run = rows.load(kernels.make, kernels.make_gpu, corners, values.dtype, device=device)
     bridge.launch(
         run.gather,
         count,
         *([memory.exceeds_cache(values)] if device.type == "cpu" else []),
-        *(bridge.array(vertex, 1), bridge.array(weight, 1)),
-        *rows.describe(values),
-        *rows.describe(out),
+        vertex,
+        weight,
+        values,
+        out,
         device=device,
         inner=rows.blocks,
     )

@@ -46,10 +46,12 @@ def _scatter(x, weight, vertex, num_vertices, runs):
     bridge.launch(
         tools.scatter,
         runs.shape[0],
-        *(memory.exceeds_cache(values), bridge.array(targets, 2)),
-        *(bridge.array(vertex, 1), bridge.array(weight, 1)),
-        *bridge.rows(x),
-        *bridge.rows(values),
+        memory.exceeds_cache(values),
+        targets,
+        vertex,
+        weight,
+        x,
+        values,
         device=device,
         grain=1,
     )
@@ -79,21 +81,20 @@ def combine(copies: torch.Tensor) -> torch.Tensor:
     flat = copies.reshape(len(copies), -1)
     out = torch.empty_like(flat[0])
     tools = bridge.load_kernels(kernels.make_combine, copies.dtype, device=copies.device)
-    described = (bridge.array(flat, 2), bridge.array(out, 1))
-    bridge.launch(tools.combine, len(out), *described, device=copies.device, grain=16384)
+    bridge.launch(tools.combine, len(out), flat, out, device=copies.device, grain=16384)
     return out.view(copies.shape[1:])
 
 
 def _collect(x, weight, vertex, num_vertices, order, begin):
     device = x.device
     out = memory.empty(num_vertices, x.shape[1], dtype=x.dtype, device=device)
-    corners = [bridge.array(part, 1) for part in (begin, order, weight.view(-1))]
+    corners = (begin, order, weight.view(-1))
     if device.type == "cuda":
         _collect_on_gpu(x, vertex.shape[1], begin, corners, out)
         return out
     tools = bridge.load_kernels(kernels.make, vertex.shape[1], x.dtype, device=device)
-    described = (memory.exceeds_cache(x), *corners, *bridge.rows(x), *bridge.rows(out))
-    bridge.launch(tools.collect, num_vertices, *described, device=device)
+    scattered = memory.exceeds_cache(x)
+    bridge.launch(tools.collect, num_vertices, scattered, *corners, x, out, device=device)
     return out
 
 
@@ -102,7 +103,7 @@ def _collect_on_gpu(x, width, begin, corners, out):
 
     Args:
         width: Corners of a point.
-        corners: Described ``begin``, ``order`` and weights.
+        corners: ``begin``, ``order`` and weights.
     """
     piece, length = _pieces(begin)
     most = 2 * len(x) * width // _LONG  # at least as many pieces as there are
@@ -110,10 +111,8 @@ def _collect_on_gpu(x, width, begin, corners, out):
     rows = bridge.Rows(x, sums, out)
     tools = rows.load(kernels.make, kernels.make_gpu, width, x.dtype, device=x.device)
     launch = partial(bridge.launch, device=x.device, inner=rows.blocks)
-    first, partials = bridge.array(piece, 1), rows.describe(sums)
-    points = [*corners, *rows.describe(x)]
-    launch(tools.collect_pieces, most, first, bridge.array(length, 1), *points, *partials)
-    launch(tools.collect, len(out), first, *partials, *points, *rows.describe(out))
+    launch(tools.collect_pieces, most, piece, length, *corners, x, sums)
+    launch(tools.collect, len(out), piece, sums, *corners, x, out)
 
 
 def _pieces(begin: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

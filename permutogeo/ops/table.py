@@ -28,9 +28,10 @@ def claim(code: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     bridge.launch(
         tools.claim,
         count,
-        bridge.array(code, 1),
+        code,
         shift(len(slots)),
-        *(bridge.array(slots, 1), bridge.array(owner, 1)),
+        slots,
+        owner,
         device=device,
         grain=count,  # one thread on the CPU, where Warp's atomics are not atomic
     )
@@ -116,8 +117,8 @@ def _hash_codes(code: torch.Tensor) -> torch.Tensor:
         return claim(code)[0]
     slots = torch.full((hash_capacity(code.shape[0]),), -1, dtype=torch.int32)
     tools = bridge.load_kernels(kernels.make, code.shape[1], device=code.device)
-    described = (bridge.array(code, 1), shift(slots.shape[0]), bridge.array(slots, 1))
-    bridge.launch(tools.insert, 1, *described, device=code.device)
+    arguments = (code, shift(slots.shape[0]), slots)
+    bridge.launch(tools.insert, 1, *arguments, device=code.device)
     return slots
 
 
@@ -128,9 +129,11 @@ def _find(wanted: torch.Tensor, code: torch.Tensor, slots: torch.Tensor) -> torc
     bridge.launch(
         tools.find,
         wanted.shape[0],
-        *(bridge.array(wanted, 1), bridge.array(code, 1)),
+        wanted,
+        code,
         shift(slots.shape[0]),
-        *(bridge.array(slots, 1), bridge.array(out, 1)),
+        slots,
+        out,
         device=code.device,
     )
     return out

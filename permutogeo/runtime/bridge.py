@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import struct
 import sys
 import tempfile
 import threading
@@ -22,25 +21,11 @@ import filelock
 import torch
 import warp as wp
 
-from permutogeo.kernels.rows import BLOCKS, WIDE_BYTES
+from permutogeo.kernels.rows import WIDE_BYTES
 from permutogeo.runtime import threads
-
-
-class Descriptor(type(wp.array(dtype=wp.float32).__ctype__())):  # type: ignore[misc]
-    """Array descriptor of a kernel: pointer, shape and strides; zeros until it is written."""
-
-    # Warp's own initializer loops in Python.
-    __init__ = ctypes.Structure.__init__
-
+from permutogeo.runtime.descriptors import Descriptor, describe_arguments
 
 DTYPES = {torch.float32: wp.float32, torch.float64: wp.float64}
-
-_LIMIT = 2**31 - 1
-# Memory layout of a descriptor: data, gradient, shape, strides, ndim, flags.
-_LAYOUT = struct.Struct("=2Q4i4i2H4x")
-_write = _LAYOUT.pack_into
-_write_rows = struct.Struct("=" + len(BLOCKS) * _LAYOUT.format[1:]).pack_into
-_DescriptorOfRows = Descriptor * len(BLOCKS)
 
 # Compiled CPU functions are called without Warp's launcher, which checks a module's hash under a
 # lock at each launch, only by versions of Warp whose calling convention is known.
@@ -96,27 +81,28 @@ def launch(
     """Run ``kernel`` for the indices ``0 .. size - 1`` (times ``inner``).
 
     Args:
-        args: Arguments after ``start``; tensors as :func:`array` or :func:`rows`.
+        args: Arguments after ``start``, tensors among them: see :func:`describe_arguments`.
         grain: Smallest number of indices in a part of a split launch.
     """
     if size == 0 or 0 in inner:
         return
+    described = describe_arguments(kernel, args)
     if device.type == "cuda":
         stream = _warp_stream(torch.cuda.current_stream(device))
-        wp.launch(kernel, (size, *inner), inputs=[0, *args], stream=stream)
+        wp.launch(kernel, (size, *inner), inputs=[0, *described], stream=stream)
         return
 
     call = _entries[kernel] if kernel in _entries else _entry(kernel)
     if size < 2 * grain:
-        call((size, *inner), 0, *args)
+        call((size, *inner), 0, *described)
         return
     parts = threads.split_range(size, grain)
     if len(parts) == 1:
-        call((size, *inner), 0, *args)
+        call((size, *inner), 0, *described)
         return
 
     def piece(first: int, last: int) -> Callable[[], None]:
-        return lambda: call((last - first, *inner), first, *args)
+        return lambda: call((last - first, *inner), first, *described)
 
     threads.run_jobs([piece(*part) for part in parts])
 
@@ -134,45 +120,16 @@ def prepare(
             kernel, size, first, *changed, *args[len(changed) :], device=device, inner=inner
         )
     entry = _entries.get(kernel) or _entry(kernel)
-    return lambda first, size, *changed: entry((size,), 0, first, *changed, *args[len(changed) :])
+    described = describe_arguments(kernel, (0, *args))[1:]
 
-
-def array(tensor: torch.Tensor, ndim: int) -> ctypes.Structure:
-    """Return the descriptor of a tensor with one or two indices; further axes are one element."""
-    size, shape, stride = tensor.itemsize, tensor.shape, tensor.stride()
-    pointer, first = tensor.data_ptr(), stride[0] * size
-    descriptor = Descriptor()
-    try:
-        if ndim == 1:
-            _write(descriptor, 0, pointer, 0, shape[0], 0, 0, 0, first, 0, 0, 0, 1, 0)
+    def call(first: int, size: int, *changed: Any) -> None:
+        if changed:
+            rest = describe_arguments(kernel, (first, *changed, *args[len(changed) :]))[1:]
+            entry((size,), 0, first, *rest)
         else:
-            second = stride[1] * size
-            _write(descriptor, 0, pointer, 0, *shape[:2], 0, 0, first, second, 0, 0, 2, 0)
-        return descriptor
-    except struct.error:
-        raise ValueError(
-            f"Expected a tensor of at most {_LIMIT} rows of at most {_LIMIT} bytes "
-            f"(got shape {list(tensor.shape)}); work on parts of it"
-        ) from None
+            entry((size,), 0, first, *described)
 
-
-def rows(tensor: torch.Tensor) -> list[ctypes.Structure]:
-    """Return the three descriptors of contiguous rows ``[n, C]`` (see ``kernels/rows.py``)."""
-    count, channels = tensor.shape
-    size = tensor.itemsize
-    width, pointer = channels * size, tensor.data_ptr()
-    if count > _LIMIT or width > _LIMIT:
-        array(tensor, 2)
-    fields: tuple[int, ...] = ()
-    for block in BLOCKS:
-        step = block * size
-        blocks = channels // block
-        channels -= blocks * block
-        fields += (pointer, 0, count, blocks, 0, 0, width, step, 0, 0, 2, 0)
-        pointer += blocks * step
-    descriptors = _DescriptorOfRows()
-    _write_rows(descriptors, 0, *fields)
-    return list(descriptors)
+    return call
 
 
 class Rows:
@@ -210,13 +167,6 @@ class Rows:
         if self.lanes:
             return load_kernels(gpu, *key, self.lanes, device=device)
         return load_kernels(cpu, *key, device=device)
-
-    def describe(self, tensor: torch.Tensor) -> list[ctypes.Structure]:
-        """Return the descriptors of one of the tensors: a single one on a GPU."""
-        if not self.lanes:
-            return rows(tensor)
-        count, channels = tensor.shape
-        return [array(tensor.view(count, channels // self.lanes, self.lanes), 2)]
 
 
 def versions() -> dict[str, Any]:

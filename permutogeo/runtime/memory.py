@@ -8,7 +8,6 @@ milliseconds after a parallel operation and slow down the kernels that follow.
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import sys
 from collections.abc import Callable
@@ -43,7 +42,9 @@ def empty(*shape: int, dtype: torch.dtype, device: torch.device) -> Tensor:
 
     Page faults cost as much as the computation that fills the pages.
     """
-    size = math.prod(shape) * dtype.itemsize
+    size = dtype.itemsize
+    for extent in shape:
+        size *= extent
     if size < _HUGE_PAGE_BYTES or device.type != "cpu":
         return torch.empty(shape, dtype=dtype, device=device)
     tensor = pages.empty(shape, dtype) if size >= _RECYCLED_BYTES else None
@@ -106,7 +107,7 @@ def upload(tensor: Tensor, device: torch.device) -> Tensor:
 
     CUDA stages pageable memory before such a copy returns.
     """
-    return tensor.to(device, non_blocking=True)
+    return tensor if tensor.device == device else tensor.to(device, non_blocking=True)
 
 
 def apply(function: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:

@@ -17,7 +17,12 @@ Job = Callable[[], None]
 # Parts per thread of a split launch: balances preempted threads at negligible cost.
 PIECES_PER_THREAD = 4
 
-_local = threading.local()
+
+class _Local(threading.local):
+    worker = False  # whether this thread is one of the pool
+
+
+_local = _Local()
 _lock = threading.Lock()
 # One queue per worker: always the same workers are woken, so that each keeps its core.
 _pool: list[SimpleQueue] = []
@@ -25,7 +30,7 @@ _pool: list[SimpleQueue] = []
 
 def count() -> int:
     """Return the number of threads to use: torch's setting, and one inside a worker."""
-    return 1 if getattr(_local, "worker", False) else torch.get_num_threads()
+    return 1 if _local.worker else torch.get_num_threads()
 
 
 def run_jobs(jobs: Sequence[Job], *, caller: bool = True) -> None:
@@ -181,7 +186,7 @@ def _after_fork() -> None:
     ``torch.set_num_threads``.
     """
     global _pool, _lock, _local
-    _pool, _lock, _local = [], threading.Lock(), threading.local()
+    _pool, _lock, _local = [], threading.Lock(), _Local()
     torch.set_num_threads(1)
 
 

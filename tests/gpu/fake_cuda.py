@@ -215,7 +215,8 @@ class FakeCuda(TorchFunctionMode):
     @contextlib.contextmanager
     def active(self):
         """Run the library on the simulated device."""
-        real_launch, real_array, real_load = wp.launch, bridge.array, bridge._load
+        real_launch, real_load = wp.launch, bridge._load
+        real_describe = bridge.describe_arguments
 
         def launch(kernel, dim, inputs=(), stream=None, device=None, **others):
             assert stream is not None, f"{kernel.key} was launched without a stream"
@@ -234,24 +235,21 @@ class FakeCuda(TorchFunctionMode):
             self.threads[name] = max(self.threads[name], size * math.prod(inner))
             self.schedule.run(real_launch, kernel, size, tuple(inner), list(inputs[1:]))
 
-        def describe(real):
-            def described(tensor, *rest):
+        def describe(kernel, args):
+            for tensor in (each for each in args if isinstance(each, torch.Tensor)):
                 assert not _is_host(tensor), "a kernel was given a host tensor"
                 if self.graph is not None:
                     self.graph.keep(tensor)
                 if tensor.numel():
                     self.described[tensor.data_ptr()] = StorageWeakRef(tensor.untyped_storage())
-                return real(tensor, *rest)
-
+            described = real_describe(kernel, args)
+            assert len(described) == len(args), "a launch on CUDA took the rows of a CPU"
             return described
 
         def load(*args, **kwargs):
             if self.graph is not None:
                 self.graph.refuse("kernels are loaded")
             return real_load(*args, **kwargs)
-
-        def no_rows(tensor):
-            raise AssertionError("a launch on CUDA took the rows of a CPU")
 
         def no_threads(*args, **kwargs):
             raise AssertionError("CUDA work was given to the thread pool")
@@ -263,8 +261,7 @@ class FakeCuda(TorchFunctionMode):
                 (wp, "device_from_torch", lambda device: "cpu"),
                 (torch.cuda, "current_stream", lambda device=None: self._stream(device)),
                 (torch.cuda, "get_device_properties", lambda device: _PROPERTIES),
-                (bridge, "array", describe(real_array)),
-                (bridge, "rows", no_rows),
+                (bridge, "describe_arguments", describe),
                 (bridge, "_load", load),
                 (torch.cuda, "is_current_stream_capturing", lambda: self.graph is not None),
                 (threads, "run_jobs", no_threads),

@@ -35,7 +35,8 @@ def sparse(*shape: int, dtype: torch.dtype = torch.float32, device=None) -> torc
 def run_ends(kernel, size, *args, device, inner=(), grain=1024):
     """The first and the last indices of a launch."""
     for first, count in ((0, min(ENDS, size)), (max(0, size - ENDS), min(ENDS, size))):
-        wp.launch(kernel, (count, *inner), inputs=[first, *args], device="cpu")
+        described = bridge.describe_arguments(kernel, args)
+        wp.launch(kernel, (count, *inner), inputs=[first, *described], device="cpu")
 
 
 def copy_ends(target, source):
@@ -122,8 +123,7 @@ def check_neighbors() -> None:
     column = torch.tensor([[0, 0], [1, 2]], dtype=torch.int32)
     device = torch.device("cpu")
     run = bridge.load_kernels(kernels.make, 1, device=device)
-    described = [bridge.array(code, 1), bridge.array(offset, 1)]
-    described += [bridge.array(column, 2), bridge.array(out, 2)]
+    described = bridge.describe_arguments(run.merge, (code, offset, column, out))
     blocks = -(-vertices // kernels.BLOCK)
     wp.launch(run.merge, (1, 2), inputs=[blocks - 1, *described], device="cpu")
     assert out[vertices - 2].tolist() == [vertices - 2, vertices - 1, vertices - 3]
@@ -140,7 +140,7 @@ def check_runs() -> None:
     vertex[corners - 1] = 1
     far_run, number = 2**20, (corners - 1) // 2**20
     counted = sparse(number + 1, 2, dtype=torch.int32)
-    args = [far_run, bridge.array(vertex, 1), bridge.array(counted, 2)]
+    args = bridge.describe_arguments(tools.count, (far_run, vertex, counted))
     wp.launch(tools.count, 1, inputs=[number, *args], device="cpu")
     assert counted[number].tolist() == [corners - number * far_run - 1, 1]
 
@@ -151,8 +151,8 @@ def check_runs() -> None:
     values, grad = far(sparse(vertices + 1, 1), last), far(sparse(vertices, 1), last)
     tools = bridge.load_kernels(convolve_channelwise.make_shared, torch.float32, device=device)
     out = sparse(number + 1, 1, dtype=torch.float64)
-    args = [2**20, bridge.array(neighbors, 2), *bridge.rows(values), *bridge.rows(grad)]
-    wp.launch(tools.correlate, 1, inputs=[number, *args, bridge.array(out, 2)], device="cpu")
+    args = bridge.describe_arguments(tools.correlate, (2**20, neighbors, values, grad, out))
+    wp.launch(tools.correlate, 1, inputs=[number, *args], device="cpu")
     assert float(out[number, 0]) == 1.0
 
 

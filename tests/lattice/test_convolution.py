@@ -65,10 +65,11 @@ def test_same_bits_on_any_number_of_threads(monkeypatch):
         assert_close(other, found[0], rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("count", [40, 400])
 @pytest.mark.parametrize("channels", [(3, 5), (16, 16), (7, 12), (12, 11)])
-def test_small_convolutions_have_the_bits_of_large_ones(monkeypatch, channels):
+def test_small_convolutions_have_the_bits_of_large_ones(monkeypatch, channels, count):
     """They are gathered at once on one thread, and in chunks on several."""
-    lattice, _, _ = scene(dim=3, count=40)
+    lattice, _, _ = scene(dim=3, count=count)
     inputs, outputs = channels
     values = torch.randn(lattice.num_vertices, inputs, requires_grad=True)
     bank = torch.randn(15, inputs, outputs, requires_grad=True)
@@ -76,7 +77,7 @@ def test_small_convolutions_have_the_bits_of_large_ones(monkeypatch, channels):
     try:
         torch.set_num_threads(1)
         small = convolved(lattice, values, bank)
-        monkeypatch.setattr(DENSE, "_FEW_VALUES", 0)
+        monkeypatch.setattr(DENSE, "_is_small", lambda *_: False)
         assert_close(small, convolved(lattice, values, bank), rtol=0, atol=0)
     finally:
         torch.set_num_threads(before)

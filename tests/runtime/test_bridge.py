@@ -1,4 +1,4 @@
-"""First use of kernels that are not compiled yet, descriptors, and quiet start-up."""
+"""First use of kernels that are not compiled yet, and quiet start-up."""
 
 import time
 
@@ -7,24 +7,6 @@ import torch
 
 from permutogeo.functional import gaussian_filter
 from permutogeo.runtime import bridge
-
-
-def test_descriptors_of_rows():
-    """Blocks of 16, then of 4, then single channels, side by side."""
-    rows = torch.zeros(5, 27)
-    blocks = [
-        (each.shape[0], each.shape[1], each.data - rows.data_ptr()) for each in bridge.rows(rows)
-    ]
-    assert blocks == [(5, 1, 0), (5, 2, 4 * 16), (5, 3, 4 * 24)]
-
-
-def test_sizes_that_do_not_fit_32_bits():
-    for shape in [(2**31, 1), (2, 2**29)]:
-        tensor = torch.empty(shape, device="meta")
-        with pytest.raises(ValueError, match=r"^Expected a tensor of at most 2147483647 rows"):
-            bridge.rows(tensor)
-    with pytest.raises(ValueError, match=r"\(got shape \[2147483648\]\); work on parts of it$"):
-        bridge.array(torch.empty(2**31, device="meta"), 1)
 
 
 def test_versions():
