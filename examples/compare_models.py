@@ -10,12 +10,15 @@ score is taken for all seeds, and only its runs are reported. Another comparison
 from its tables (``--rates-from docs/runs``), but for contenders that have changed since
 (``--choose-rates NAME``). A run is written when it is done, and a repeated command goes on with
 those that are missing. Prints a table, writes it to ``TASK.json`` and draws the score over the
-seconds to ``TASK.png``.
+seconds to ``TASK.png``. With ``--steps`` nothing is trained: a table of the time of a step, with
+contenders in turn, so that the load of the machine is the same for all, is written to
+``steps.json``.
 
 ::
 
     PERMUTOGEO_DATA=/path/to/data python examples/compare_models.py --task modelnet10 meshes
     python examples/compare_models.py --task streets rooms
+    python examples/compare_models.py --task streets rooms --steps
 """
 
 import argparse
@@ -211,9 +214,12 @@ class Arena:
         self.task = TASKS[name](args.quick)
         self.prepared = {}
 
+    def takes(self, name):
+        return not (name == "DiffusionNet" and self.name in SCANS)
+
     def compete(self, name, rate, seed, args):
         """Run a contender unless it has run, in a process of its own to tell its memory apart."""
-        if name == "DiffusionNet" and self.name in SCANS:
+        if not self.takes(name):
             return
         path = self.folder / f"{name}_{rate:g}_{seed}.json"
         if path.is_file():
@@ -231,6 +237,27 @@ class Arena:
         valid = json.loads(path.read_text())["curve"][-1][1]
         label = f"{self.task.metric}, validation"
         print(f"{self.name}, {name}, rate {rate:g}, seed {seed}: {label} {valid:.4f}", flush=True)
+
+    def time_steps(self, names, args):
+        """Write the median processor time of a step of each contender, unless it is there."""
+        path = self.folder / "steps.json"
+        if path.is_file():
+            return
+        task, size, contenders = self.task, self.task.batch_size, {}
+        for name in names:
+            if self.takes(name):
+                model = build(name, task, args.parameters)
+                items = [prepare(item, name) for item in task.parts[0][: 2 * size]]
+                contenders[name] = model, torch.optim.AdamW(model.parameters()), items
+        times = {name: [] for name in contenders}
+        for i in range(3 if args.quick else 12):
+            for name, (model, optimizer, items) in contenders.items():
+                start = time.process_time()
+                step(model, (items[:size], items[-size:])[i % 2], task, optimizer)
+                times[name].append(time.process_time() - start)
+        # The first two compile kernels.
+        medians = {name: statistics.median(found[2:]) for name, found in times.items()}
+        path.write_text(json.dumps(medians, indent=2) + "\n")
 
     def best_rate(self, name, seed):
         """Return the learning rate with the best validation score, ``None`` without a run."""
@@ -294,6 +321,22 @@ def summarize(arena, args):
     draw(runs, args.output / f"{arena.name}.png", label, arena.name)
 
 
+def summarize_steps(arenas, args):
+    """Print and write the table of the time of a step."""
+    found = [json.loads((arena.folder / "steps.json").read_text()) for arena in arenas]
+    columns = ["", *(arena.name for arena in arenas)]
+    rows = [
+        [name, *(f"{1000 * times[name]:.0f}" if name in times else None for times in found)]
+        for name in ORDER
+        if any(name in times for times in found)
+    ]
+    title = "Milliseconds of processor time of a step, contenders in turn"
+    print(title)
+    for row in [columns, *rows]:
+        print(f"{row[0]:22}" + "".join(f"{cell or '':>12}" for cell in row[1:]))
+    write_table(args.output / "steps.json", title, columns, rows)
+
+
 def draw(by_name, path, label, title):
     """Draw the mean score on the validation part over the seconds."""
     matplotlib.use("agg")
@@ -332,6 +375,7 @@ def main():
         help="names of contenders whose rates are chosen again with --rates-from",
     )
     parser.add_argument("--only", nargs="+", help="names of contenders")
+    parser.add_argument("--steps", action="store_true", help="time steps instead of training")
     parser.add_argument("--output", type=Path, default=Path("runs/compare_models"))
     parser.add_argument(
         "--quick", action="store_true", help="few items, two steps, one seed, one rate"
@@ -346,6 +390,11 @@ def main():
         print(error, file=sys.stderr)
         sys.exit(2)
     names = [name for name in ORDER if args.only is None or name in args.only]
+    if args.steps:
+        for arena in arenas:
+            arena.time_steps(names, args)
+        summarize_steps(arenas, args)
+        return
     first, *others = args.seeds
     for name, arena in product(names, arenas):
         for rate in arena.rates_to_try(name, args):

@@ -60,6 +60,9 @@ def suggest_scale(
             f"{corners} vertices (got {points_per_vertex:g})"
         )
     samples = [_cropped(*pair, _POINTS // len(samples)) for pair in samples]
+    dims = sorted({sample.shape[1] for sample, _ in samples})
+    if len(dims) > 1:
+        raise ValueError(f"Expected features of one dimension in all samples (got {dims})")
     feature = torch.cat([sample for sample, _ in samples])
     rest = [sample for _, sample in samples if sample is not None]
     others = torch.cat(rest) if rest else feature.new_zeros(len(feature), 0)

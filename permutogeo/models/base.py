@@ -105,7 +105,7 @@ class PointModel(Pretrained):
                 raise ValueError(f"{cls.__name__}: Expected 'out_channels', or data with 'y'")
             out_channels = _num_outputs(cls.__name__, data, items, y)
         if isinstance(y, Tensor):
-            cls._choose_task("point" if y.shape[:1] == x.shape[:1] else "graph", options)
+            cls._choose_task(_task_of(cls.__name__, first, x, y), options)
         if "scale" not in options:
             options["scale"] = suggest_scale(items, points_per_vertex)
         return cls(x.shape[1], hidden_channels, out_channels, dim=feature.shape[1], **options)
@@ -180,6 +180,19 @@ class PointModel(Pretrained):
         shown = ", ".join(f"{name}={value!r}" for name, value in options.items())
         sizes = f"{self.in_channels}, {self.hidden_channels}, {self.out_channels}"
         return f"{type(self).__name__}({sizes}, {shown})"
+
+
+def _task_of(owner: str, item: Any, x: Tensor, y: Tensor) -> str:
+    """Return whether an item has a target for each point or for each graph."""
+    if y.shape[:1] == x.shape[:1]:
+        return "point"
+    graphs = getattr(item, "num_graphs", 1)
+    if y.dim() == 1 and not y.is_floating_point() and len(y) != graphs:
+        raise ValueError(
+            f"{owner}: Expected 'y' with a label for each of the {len(x)} points, or one for a "
+            f"graph (got {len(y)} labels)"
+        )
+    return "graph"
 
 
 def _num_outputs(owner: str, data: Any, items: Any, y: Tensor) -> int:

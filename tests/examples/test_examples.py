@@ -94,6 +94,18 @@ def test_comparison_takes_rates_from_a_table(run_quickly, small_data, tmp_path):
     assert "LatticeUNet, rate 0.002, seed 0" in done.stdout
 
 
+def test_comparison_of_steps(run_quickly, small_data, tmp_path):
+    """Nothing is trained, and tasks without a contender have an empty cell."""
+    options = "--task rooms meshes --steps --only LatticeUNet DiffusionNet"
+    done = run_quickly(COMPARE, *options.split(), cwd=tmp_path, data=small_data)
+    check(done, tmp_path)
+    assert "seed" not in done.stdout
+    table = json.loads((tmp_path / "runs" / "compare_models" / "steps.json").read_text())
+    assert table["columns"] == ["", "rooms", "meshes"]
+    (_, *lattice), (_, rooms, meshes) = table["rows"]
+    assert rooms is None and all(float(time) > 0 for time in (*lattice, meshes))
+
+
 @pytest.mark.real_data
 @pytest.mark.parametrize("path", READ_DATA, ids=lambda path: path.stem)
 def test_example_runs_on_the_real_data(run_quickly, path, data_dir, tmp_path):

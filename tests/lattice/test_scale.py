@@ -80,6 +80,10 @@ def test_errors():
         suggest_scale(torch.rand(100, 3), 0.25)
     with pytest.raises(ValueError, match=r"points that differ for 0\.4 points per vertex"):
         suggest_scale(torch.rand(50, 3).repeat(2, 1), 0.4)
+    with pytest.raises(
+        ValueError, match=r"features of one dimension in all samples \(got \[2, 3\]\)"
+    ):
+        suggest_scale([Data(pos=torch.rand(50, dim)) for dim in (3, 2)])
     with pytest.raises(ValueError, match="positive 'points_per_vertex'"):
         suggest_scale(torch.rand(100, 3), 0)
     with pytest.raises(ValueError, match="'fixed' with a row for each of the 100 points"):

@@ -48,6 +48,8 @@ def test_from_data_errors():
     assert LatticeUNet.from_data(make_data(labels - 1), out_channels=2).out_channels == 2
     with pytest.raises(ValueError, match="Expected 'out_channels', or data with 'y'"):
         LatticeUNet.from_data(make_data(None))
+    with pytest.raises(ValueError, match=r"a label for each of the 60 points, or .* \(got 59 "):
+        LatticeUNet.from_data(make_data(labels[:59]))
     with pytest.raises(ValueError, match="Expected points that differ"):
         LatticeUNet.from_data(Data(x=torch.rand(9, 2), pos=torch.ones(9, 3), y=labels[:9]))
 
