@@ -1,7 +1,7 @@
 """The best of the paper, of a lattice of ours, and of a simple method without one
 ===============================================================================
 
-Collects one row for each experiment of the paper from the tables in ``docs/runs``, which name the
+Collects one row for each experiment of the paper from the tables in ``docs/runs``, with the
 commands that measured them, and writes the table ``paper_beyond.json``.
 
 ::
@@ -11,21 +11,34 @@ commands that measured them, and writes the table ``paper_beyond.json``.
 
 import argparse
 import json
+import re
 from pathlib import Path
 
 from permutogeo.benchmarks.record import write_table
 
 RUNS = Path(__file__).parents[2] / "docs" / "runs"
-COLUMNS = ["", "the paper's best", "a lattice today", "why it differs", "without a lattice"]
+COLUMNS = [
+    "", "the paper's best", "a lattice today", "why it differs", "without a lattice", "measured by",
+]  # fmt: skip
+
+
+def read(file):
+    return json.loads((RUNS / f"{file}.json").read_text(encoding="utf-8"))
 
 
 def cell(file, row, column, part=None):
     """Return a cell of a table by the starts of its row and column, or the part in brackets."""
-    table = json.loads((RUNS / f"{file}.json").read_text(encoding="utf-8"))
+    table = read(file)
     at = next(i for i, name in enumerate(table["columns"]) if name.startswith(column))
     text = next(str(cells[at]) for cells in table["rows"] if cells[0].startswith(row))
     outside, _, inside = text.strip("*").partition(" (")
     return inside.rstrip(")") if part == "brackets" else outside
+
+
+def commands(*files, options=()):
+    """Return the scripts and options behind tables, and behind rows of the last one."""
+    found = [re.search(r"\w+\.py.*", read(file)["command"])[0] for file in files]
+    return "; ".join(f"`{each}`" for each in (*found, *options))
 
 
 def rows():
@@ -43,6 +56,7 @@ def rows():
             f"{cell('upsample_color_chroma', 'bilateral, chroma', 'PSNR')} on chroma",
             "bandwidths searched; gray is known, so that only chroma has to be upsampled",
             f"**{cell('upsample_color_chroma', 'bicubic, chroma', 'PSNR')}** bicubic on chroma",
+            commands("upsample_color", "upsample_color_chroma"),
         ],
         [
             "depth upsampling 8x, RMSE in m",
@@ -51,6 +65,7 @@ def rows():
             f"{cell('upsample_depth', 'learned', 'RMSE')} learned filter",
             "measured depth instead of predictions: not comparable; the solver keeps block means",
             f"{cell('solve_depth', 'bicubic', 'corrected')} bicubic that keeps block means",
+            commands("upsample_depth", "solve_depth"),
         ],
         [
             "semantic segmentation, gain in IoU",
@@ -58,6 +73,7 @@ def rows():
             f"**{cell('segment_images', 'learned CRF, 2 steps', 'gain')}** learned kernels",
             "a network that leaves less to correct; 61 training images",
             f"{cell('segment_images', 'guided filter', 'gain')} guided filter",
+            commands("segment_images", options=["--rows guided --trials 8"]),
         ],
         [
             "material segmentation, gain in accuracy",
@@ -65,6 +81,7 @@ def rows():
             f"**{cell('segment_scenes', 'Gauss CRF, 2', 'accuracy', 'brackets')}** Gaussian",
             "generated images; learned kernels see 16 images and gain less",
             f"{cell('segment_scenes', 'guided filter', 'accuracy', 'brackets')} guided filter",
+            commands("segment_scenes", options=["--rows guided"]),
         ],
         [
             "tiles, steps to an IoU of 0.95",
@@ -72,6 +89,7 @@ def rows():
             f"**{cell('tiles', 'BNN', 'steps to')}**",
             "",
             f"{cell('tiles', 'U-Net', 'steps to')} U-Net with batch normalization",
+            commands("tiles", options=["--only U-Net"]),
         ],
         [
             "characters, test accuracy in percent",
@@ -79,6 +97,7 @@ def rows():
             f"**{cell('assamese', 'LatticeCNet', 'test')}** LatticeCNet",
             "all layers on the lattice, normalized; 20 epochs instead of 182",
             f"{cell('assamese', 'CNN', 'test')} plain network with batch normalization",
+            commands("assamese", options=["--only CNN"]),
         ],
         [
             "digits, 20 % of the pixels, accuracy",
@@ -86,6 +105,7 @@ def rows():
             f"**{cell('sparse_digits', 'LatticeCNet 20%', '20%')}** LatticeCNet",
             "all layers on the lattice",
             f"{cell('sparse_digits', 'CNN 20%', '20%')} plain network with batch normalization",
+            commands("sparse_digits", options=["--kinds CNN --rates 20%"]),
         ],
         [
             "image denoising, PSNR in dB",
@@ -94,6 +114,7 @@ def rows():
             "bandwidths searched",
             f"**{cell('denoise_images', 'convolutions', 'PSNR')}** six plain convolutions; "
             f"{cell('denoise_images', 'scikit-image, non-local', 'PSNR')} non-local means",
+            commands("denoise_images", options=["--methods cnn"]),
         ],
         [
             "bodies, RMSE relative to the noisy one",
@@ -101,6 +122,7 @@ def rows():
             f"**{share['permutogeo.denoise']:.3f}** `permutogeo.denoise`",
             "networks on normals; other bodies and noise than the paper's",
             f"{share['normal smoothing']:.3f} smoothing of the normals",
+            commands("denoise_bodies_today"),
         ],
     ]
 
