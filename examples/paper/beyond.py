@@ -35,10 +35,12 @@ def cell(file, row, column, part=None):
     return inside.rstrip(")") if part == "brackets" else outside
 
 
-def commands(*files, options=()):
-    """Return the scripts and options behind tables, and behind rows of the last one."""
+def commands(*files, options=""):
+    """Return the scripts and options behind tables; some rows of the last one have their own."""
     found = [re.search(r"\w+\.py.*", read(file)["command"])[0] for file in files]
-    return "; ".join(f"`{each}`" for each in (*found, *options))
+    if options:
+        found.append(f"{found[-1].split()[0]} {options}")
+    return "; ".join(f"`{command}`" for command in found)
 
 
 def rows():
@@ -73,7 +75,7 @@ def rows():
             f"**{cell('segment_images', 'learned CRF, 2 steps', 'gain')}** learned kernels",
             "a network that leaves less to correct; 61 training images",
             f"{cell('segment_images', 'guided filter', 'gain')} guided filter",
-            commands("segment_images", options=["--rows guided --trials 8"]),
+            commands("segment_images", options="--rows guided --trials 8"),
         ],
         [
             "material segmentation, gain in accuracy",
@@ -81,15 +83,15 @@ def rows():
             f"**{cell('segment_scenes', 'Gauss CRF, 2', 'accuracy', 'brackets')}** Gaussian",
             "generated images; learned kernels see 16 images and gain less",
             f"{cell('segment_scenes', 'guided filter', 'accuracy', 'brackets')} guided filter",
-            commands("segment_scenes", options=["--rows guided"]),
+            commands("segment_scenes"),
         ],
         [
             "tiles, steps to an IoU of 0.95",
             None,
             f"**{cell('tiles', 'BNN', 'steps to')}**",
-            "",
+            "filters over position and color instead of position alone",
             f"{cell('tiles', 'U-Net', 'steps to')} U-Net with batch normalization",
-            commands("tiles", options=["--only U-Net"]),
+            commands("tiles", options="--only U-Net"),
         ],
         [
             "characters, test accuracy in percent",
@@ -97,7 +99,7 @@ def rows():
             f"**{cell('assamese', 'LatticeCNet', 'test')}** LatticeCNet",
             "all layers on the lattice, normalized; 20 epochs instead of 182",
             f"{cell('assamese', 'CNN', 'test')} plain network with batch normalization",
-            commands("assamese", options=["--only CNN"]),
+            commands("assamese", options="--only CNN"),
         ],
         [
             "digits, 20 % of the pixels, accuracy",
@@ -105,7 +107,7 @@ def rows():
             f"**{cell('sparse_digits', 'LatticeCNet 20%', '20%')}** LatticeCNet",
             "all layers on the lattice",
             f"{cell('sparse_digits', 'CNN 20%', '20%')} plain network with batch normalization",
-            commands("sparse_digits", options=["--kinds CNN --rates 20%"]),
+            commands("sparse_digits", options="--kinds CNN --rates 20%"),
         ],
         [
             "image denoising, PSNR in dB",
@@ -114,7 +116,7 @@ def rows():
             "bandwidths searched",
             f"**{cell('denoise_images', 'convolutions', 'PSNR')}** six plain convolutions; "
             f"{cell('denoise_images', 'scikit-image, non-local', 'PSNR')} non-local means",
-            commands("denoise_images", options=["--methods cnn"]),
+            commands("denoise_images", options="--methods cnn"),
         ],
         [
             "bodies, RMSE relative to the noisy one",
