@@ -8,6 +8,19 @@ import warp as wp
 from permutogeo.kernels import simplex
 from permutogeo.kernels.module import kernel, named
 
+# Registers of a GPU have no index at run time.
+_COMPONENT = """
+#ifdef __CUDA_ARCH__
+    auto value = vector[0];
+    #pragma unroll
+    for (int j = 1; j < {dim}; ++j)
+        value = j == index ? vector[j] : value;
+    return value;
+#else
+    return vector[index];
+#endif
+"""
+
 
 @cache
 def make(dim: int, dtype: type) -> SimpleNamespace:
@@ -15,6 +28,9 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
     point = simplex.make(dim, dtype)
     Real, Feature, Weight = point.Real, point.Feature, point.Weight
     elevate, split, axis_label = point.elevate, point.split, point.axis_label
+
+    @wp.func_native(_COMPONENT.format(dim=dim))
+    def component(vector: Real, index: int) -> wp.float64: ...
 
     @kernel(module)
     def tangent(
@@ -32,10 +48,7 @@ def make(dim: int, dtype: type) -> SimpleNamespace:
         weight = Weight()
         previous = wp.float64(0.0)
         for k in range(dim):
-            axis = dim - 1 - axis_label(order[k])
-            slope = du[0]
-            for j in range(1, dim):  # not by `axis`: registers have no index at run time
-                slope = wp.where(j == axis, du[j], slope)
+            slope = component(du, dim - 1 - axis_label(order[k]))
             weight[k] = dtype(previous - slope)
             previous = slope
         weight[dim] = dtype(previous)
