@@ -1,8 +1,8 @@
 """Whether displacements look like noise: noise neither repeats nor keeps to some places.
 
 Independent displacements are split into noise and detail by their floor: noise is the same
-everywhere, detail leaves quiet places. Correlated ones are judged by their unevenness, and all by
-the share of single waves.
+everywhere, detail leaves quiet places. Correlated ones are judged by their unevenness and by what
+they leave, and all by the share of single waves.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from permutogeo.denoising.noise_estimate import (
     ramp,
     roughness,
 )
+from permutogeo.denoising.relief import piecewise_smooth
 from permutogeo.denoising.triangles import TriangleElements
 from permutogeo.lattice import Lattice
 
@@ -83,6 +84,8 @@ def noise_likeness(
     likeness = torch.maximum(ramp(uneven * waves, UNEVEN_WAVES), simpler)
     is_patchy = (correlation > CORRELATED) & (correlation <= WAVES)
     likeness = torch.where(is_patchy, likeness, 1.0)
+    if bool(((correlation > CORRELATED) & (fraction > 0)).any()):
+        likeness = likeness * piecewise_smooth(elements, pos, pos + step, correlation, is_open)
     likeness = torch.where(correlation <= CORRELATED, share_of_noise, likeness)
     length, share = periodicity(elements, pos, step, fraction * likeness > 0).unbind(1)
     longer = PER_WAVELENGTH * (length - SHORT_WAVES).clamp(min=0)

@@ -67,7 +67,7 @@ def judge(
     """
     num_faces = torch.bincount(elements.part[elements.face[0]], minlength=elements.num_parts)
     before, after = roughness(elements, pos), roughness(elements, moved)
-    correlation = _correlation(elements, moved - pos)
+    correlation = elements.update.correlations(moved - pos, elements.part)
     is_open = ~_closed(elements)
     fraction = trust(before, after, num_faces, correlation, is_open)
     fraction = fraction * noise_likeness(
@@ -142,14 +142,6 @@ def _closed(elements: TriangleElements) -> Tensor:
     closed = torch.ones(elements.num_parts, dtype=torch.bool, device=elements.face.device)
     closed[elements.part[elements.update.boundary.squeeze(1)]] = False
     return closed
-
-
-def _correlation(elements: TriangleElements, step: Tensor) -> Tensor:
-    """Return the correlation of displacements between neighbors in each part, ``[C]``."""
-    product = (step * elements.update.neighbor_mean(step)).sum(dim=1)
-    pair = torch.stack([product, step.square().sum(dim=1)], 1).double()
-    total = pair.new_zeros(elements.num_parts, 2).index_add(0, elements.part, pair)
-    return (total[:, 0] / total[:, 1].clamp(min=1e-30)).to(step.dtype)
 
 
 def _limit_lengths(
