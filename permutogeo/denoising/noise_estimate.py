@@ -120,7 +120,12 @@ def high_pass(elements: TriangleElements, pos: Tensor) -> Tensor:
 
 
 def trust(
-    before: Roughness, after: Roughness, num_faces: Tensor, correlation: Tensor, is_open: Tensor
+    before: Roughness,
+    after: Roughness,
+    num_faces: Tensor,
+    correlation: Tensor,
+    is_open: Tensor,
+    rounded: Tensor,
 ) -> Tensor:
     """Return the fraction of the displacement to apply to each part, ``[C]`` in [0, 1].
 
@@ -133,6 +138,8 @@ def trust(
         num_faces: Number of faces of each part.
         correlation: Correlation of displacements between neighbors in each part.
         is_open: Whether each part has a boundary, as range scans have.
+        rounded: How much displacements look like rounded noise, in [0, 1]: parts of coplanar faces
+            have no other noise.
     """
     tiny = 1e-6
     simpler = after.angle / before.angle.clamp(min=tiny)
@@ -164,8 +171,8 @@ def trust(
     in_scan = torch.where(is_open, torch.minimum(fewer, ramp(simpler, LESS_SIMPLER)), 0.0)
     waves = torch.maximum(ramp(simpler, WAVES_SIMPLER), in_scan)
     accepted = torch.maximum(accepted, torch.where(correlation > WAVES, waves, 0.0))
-    is_flat = before.angle < LEAST_ANGLE
-    return torch.where((num_faces >= FEWEST_FACES) & ~is_flat, accepted, 0.0)
+    accepted = torch.where(before.angle < LEAST_ANGLE, accepted * rounded, accepted)
+    return torch.where(num_faces >= FEWEST_FACES, accepted, 0.0)
 
 
 def reasons(before: Roughness, num_faces: Tensor) -> list[str]:

@@ -6,6 +6,8 @@ none: what is removed from it looks as what is left.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor
 
@@ -14,12 +16,16 @@ from permutogeo.denoising.noise_estimate import WAVES, grouped_quantile, ramp
 from permutogeo.denoising.triangles import TriangleElements
 
 # Averaging steps above which the waves of each band are, one octave each: from standard deviations
-# of 1, 2 and 4 edge lengths to twice that.
-BANDS = (4, 16, 64)
+# of 0.5, 1, 2 and 4 edge lengths to twice that.
+BANDS = (1, 4, 16, 64)
 # Waves of the last band of a denoised surface over those of the band before, if it is terrain and
 # if it is piecewise smooth: for displacements of correlation up to WAVES, the same in parts of
 # fewer vertices, where the quartile varies more, or without boundary; and for longer waves.
 GROWTH, FEW, FEW_GROWTH, WAVES_GROWTH = (2.75, 3.1), 4000, (3.4, 4.2), (4.6, 5.4)
+# Fused scans are smooth at the edge length: if the waves of the second band of the input are as
+# many times as large as those of the first, less growth is asked of long waves. Fused scans have
+# 5.6 to 7.9, enlarged height maps 2 to 4.2.
+FUSED, FUSED_GROWTH = (4.4, 5.2), (2.6, 3.1)
 # Planes have no waves to compare. Terrain keeps waves in the last band of 0.06 of the median
 # displacement at least, planes of scans 0.035 at most.
 LEFT = (0.04, 0.055)
@@ -49,14 +55,17 @@ def piecewise_smooth(
     part, used = elements.part, elements.update.used.squeeze(1)
     size, count = torch.bincount(part[used], minlength=elements.num_parts), elements.num_parts
     tiny = 1e-12
-    left, found = wave_sizes(elements, moved), wave_sizes(elements, pos, BANDS[:2])
-    growth = left[2] / left[1].clamp(min=tiny)
-    in_scan = growth / (found[1] / found[0].clamp(min=tiny)).clamp(min=1)
+    left, found = wave_sizes(elements, moved, BANDS[2:]), wave_sizes(elements, pos, BANDS[:3])
+    growth = left[1] / left[0].clamp(min=tiny)
+    finer, coarser = (b / a.clamp(min=tiny) for a, b in pairwise(found))
+    in_scan = growth / coarser.clamp(min=1)
     rough = torch.where(is_open & (size >= FEW), ramp(in_scan, GROWTH), ramp(in_scan, FEW_GROWTH))
-    rough = torch.where(correlation > WAVES, ramp(growth, WAVES_GROWTH), rough)
+    unfused = torch.maximum(ramp(finer, FUSED), ramp(growth, FUSED_GROWTH))
+    in_waves = torch.minimum(ramp(growth, WAVES_GROWTH), unfused)
+    rough = torch.where(correlation > WAVES, in_waves, rough)
     length = torch.linalg.vector_norm(moved - pos, dim=1)
     median = grouped_quantile(length[used], part[used], count, 0.5)
-    return torch.maximum(1 - rough, ramp(left[2] / median.clamp(min=tiny), LEFT))
+    return torch.maximum(1 - rough, ramp(left[1] / median.clamp(min=tiny), LEFT))
 
 
 def wave_sizes(

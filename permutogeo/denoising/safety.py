@@ -10,7 +10,7 @@ from torch import Tensor
 
 from permutogeo.data.geometry import face_geometry
 from permutogeo.denoising.noise_estimate import reasons, roughness, trust
-from permutogeo.denoising.patterns import noise_likeness
+from permutogeo.denoising.patterns import noise_likeness, rounded_noise
 from permutogeo.denoising.report import STILL, DenoiseReport
 from permutogeo.denoising.triangles import TriangleElements
 
@@ -69,7 +69,8 @@ def judge(
     before, after = roughness(elements, pos), roughness(elements, moved)
     correlation = elements.update.correlations(moved - pos, elements.part)
     is_open = ~_closed(elements)
-    fraction = trust(before, after, num_faces, correlation, is_open)
+    rounded = rounded_noise(elements, pos, moved - pos, is_open)
+    fraction = trust(before, after, num_faces, correlation, is_open, rounded)
     fraction = fraction * noise_likeness(
         elements, pos, moved - pos, fraction, before, after, correlation, is_open
     )

@@ -43,8 +43,8 @@ def table(noise, angle, slivers=0.0, wave=0.1, white=-0.25):
     return Roughness(*(torch.tensor([x]) for x in values))
 
 
-def fraction(before, after, faces=500, correlation=0.1, is_open=False):
-    rest = (torch.tensor([value]) for value in (faces, correlation, is_open))
+def fraction(before, after, faces=500, correlation=0.1, is_open=False, rounded=0.0):
+    rest = (torch.tensor([value]) for value in (faces, correlation, is_open, rounded))
     return float(trust(before, after, *rest))
 
 
@@ -67,6 +67,12 @@ def fraction(before, after, faces=500, correlation=0.1, is_open=False):
 )
 def test_a_surface_is_trusted_if_it_is_much_simpler(before, after, faces, expected):
     assert fraction(before, after, faces) == expected
+
+
+@pytest.mark.parametrize("rounded", [0.0, 1.0])
+def test_coplanar_faces_have_no_noise_but_that_of_rounding(rounded):
+    before, after = table(0.15, 0.0), table(0.005, 0.02)
+    assert fraction(before, after, is_open=True, rounded=rounded) == rounded
 
 
 def test_correlated_displacements_need_a_simpler_surface():

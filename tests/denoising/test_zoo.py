@@ -185,7 +185,6 @@ SHAPES = {
     "steep ridges": lambda: fractal_terrain(9000, 0.8, 35, form="ridges"),
     "peaks": lambda: fractal_terrain(9000, 0.7, 25, form="peaks", seed=1),
     "enlarged terrain": lambda: fractal_terrain(9000, 0.7, 20, finest=4),
-    "coarse terrain": lambda: fractal_terrain(1000, 0.8, 20),
     "planet": lambda: fractal_planet(5, 0.6, 15),
 }
 NOISES = (
