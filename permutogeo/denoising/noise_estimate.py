@@ -23,8 +23,18 @@ LEAST_NOISE, LEAST_ANGLE = 0.002, 0.001
 SIMPLER = (0.55, 0.66)
 SMOOTHER = (0.07, 0.12)
 # High-pass signal from the first value of the noise on, which few clean surfaces reach. It decides
-# alone there, unless the median angle nearly vanishes.
-NOISY, SMOOTHER_NOISY = 0.06, (0.14, 0.19)
+# alone there, unless the median angle nearly vanishes, or keeps its value while the signal falls,
+# as on coarse smooth shapes: the third value limits the fraction of the signal over that of the
+# angle, which is 0.32 or more on clean meshes. Displacements are not applied in full then, since
+# those of coarse meshes hold detail, too: at this fraction the sum of both errors is least.
+NOISY, SMOOTHER_NOISY, SMOOTHER_THAN_SIMPLER = 0.06, (0.14, 0.19), (0.28, 0.34)
+IN_DOUBT = 0.75
+# Detail is less independent than noise: the signal of noise has a correlation between neighbors of
+# -0.3 to -0.2, that of detail -0.26 to -0.1. The limits above are for the first two values, double
+# at this much less, and are within these factors.
+WHITE, WHITER, WHITE_FACTORS = (-0.245, -0.225), -0.04, ((0.55, 1.3), (0.5, 1.1))
+# The signal is cut at this many medians before it is correlated, since creases are larger.
+LARGEST_SIGNAL = 3.0
 # Median angles where displacements correlate between neighbors by the first value at least: the
 # networks for scanners take fine detail for noise more easily.
 CORRELATED, SIMPLER_CORRELATED = 0.25, (0.5, 0.56)
@@ -53,6 +63,7 @@ class Roughness:
         noise: Standard deviation of independent noise along the normals, in local edge lengths,
             ``[C]``. Fine detail counts as noise: it is an upper bound.
         signal: Lower quartile of the high-pass signal in local edge lengths, ``[C]``.
+        correlation: Correlation of that signal between neighbors, ``[C]``.
         angle: Median angle between adjacent faces in radians, ``[C]``.
         wave: The same angle between normals that are averaged over neighbors, ``[C]``.
         slivers: Fraction of the faces that are slivers, ``[C]``.
@@ -60,6 +71,7 @@ class Roughness:
 
     noise: Tensor
     signal: Tensor
+    correlation: Tensor
     angle: Tensor
     wave: Tensor
     slivers: Tensor
@@ -71,9 +83,13 @@ def roughness(elements: TriangleElements, pos: Tensor) -> Roughness:
     A low quantile of the high-pass signal ignores creases.
     """
     update, part = elements.update, elements.part
-    signal = high_pass(elements, pos).abs()
+    signal = high_pass(elements, pos)
     used = update.used.squeeze(1)
-    quartile = grouped_quantile(signal[used], part[used], elements.num_parts, 0.25)
+    quartile, largest = (
+        grouped_quantile(signal[used].abs(), part[used], elements.num_parts, q) for q in (0.25, 0.5)
+    )
+    largest = LARGEST_SIGNAL * largest[part]
+    correlation = update.correlations(signal.clamp(-largest, largest).unsqueeze(1), part)
     sharp = face_geometry(pos, elements.face)[0]
     blunt = update.centers(update.average(update.triangle_mean(sharp), AVERAGED))
     blunt = torch.nn.functional.normalize(blunt, dim=1)
@@ -86,7 +102,7 @@ def roughness(elements: TriangleElements, pos: Tensor) -> Roughness:
     owner = part[elements.face[0]]
     count = torch.bincount(owner, minlength=elements.num_parts).clamp(min=1)
     slivers = torch.zeros_like(median).index_add(0, owner, sliver) / count
-    return Roughness(quartile / QUARTILE, quartile, median, wave, slivers)
+    return Roughness(quartile / QUARTILE, quartile, correlation, median, wave, slivers)
 
 
 def high_pass(elements: TriangleElements, pos: Tensor) -> Tensor:
@@ -104,7 +120,12 @@ def high_pass(elements: TriangleElements, pos: Tensor) -> Tensor:
 
 
 def trust(
-    before: Roughness, after: Roughness, num_faces: Tensor, correlation: Tensor, is_open: Tensor
+    before: Roughness,
+    after: Roughness,
+    num_faces: Tensor,
+    correlation: Tensor,
+    is_open: Tensor,
+    rounded: Tensor,
 ) -> Tensor:
     """Return the fraction of the displacement to apply to each part, ``[C]`` in [0, 1].
 
@@ -117,6 +138,8 @@ def trust(
         num_faces: Number of faces of each part.
         correlation: Correlation of displacements between neighbors in each part.
         is_open: Whether each part has a boundary, as range scans have.
+        rounded: How much displacements look like rounded noise, in [0, 1]: parts of coplanar faces
+            have no other noise.
     """
     tiny = 1e-6
     simpler = after.angle / before.angle.clamp(min=tiny)
@@ -125,9 +148,18 @@ def trust(
         correlation < CORRELATED, ramp(simpler, SIMPLER), ramp(simpler, SIMPLER_CORRELATED)
     )
     flattened = ramp(simpler, NEARLY_FLAT)
+    white, other = (
+        (2 ** ((before.correlation - value) / WHITER)).clamp(*factors)
+        for value, factors in zip(WHITE, WHITE_FACTORS, strict=True)
+    )
+    relative = smoother / simpler.clamp(min=tiny)
+    is_smoother = torch.maximum(
+        ramp(smoother / white, SMOOTHER_NOISY),
+        IN_DOUBT * ramp(relative / other, SMOOTHER_THAN_SIMPLER),
+    )
     accepted = torch.where(
         before.noise > NOISY,
-        torch.maximum(ramp(smoother, SMOOTHER_NOISY), flattened),
+        torch.maximum(is_smoother, flattened),
         torch.maximum(is_simpler, ramp(smoother, SMOOTHER)),
     )
     accepted = accepted * torch.maximum(ramp(smoother, LEAST_SMOOTHER), flattened)
@@ -139,8 +171,8 @@ def trust(
     in_scan = torch.where(is_open, torch.minimum(fewer, ramp(simpler, LESS_SIMPLER)), 0.0)
     waves = torch.maximum(ramp(simpler, WAVES_SIMPLER), in_scan)
     accepted = torch.maximum(accepted, torch.where(correlation > WAVES, waves, 0.0))
-    is_flat = before.angle < LEAST_ANGLE
-    return torch.where((num_faces >= FEWEST_FACES) & ~is_flat, accepted, 0.0)
+    accepted = torch.where(before.angle < LEAST_ANGLE, accepted * rounded, accepted)
+    return torch.where(num_faces >= FEWEST_FACES, accepted, 0.0)
 
 
 def reasons(before: Roughness, num_faces: Tensor) -> list[str]:

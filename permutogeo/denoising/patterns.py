@@ -1,8 +1,8 @@
 """Whether displacements look like noise: noise neither repeats nor keeps to some places.
 
 Independent displacements are split into noise and detail by their floor: noise is the same
-everywhere, detail leaves quiet places. Correlated ones are judged by their unevenness, and all by
-the share of single waves.
+everywhere, detail leaves quiet places. Correlated ones are judged by their unevenness and by what
+they leave, and all by the share of single waves.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from permutogeo.denoising.noise_estimate import (
     ramp,
     roughness,
 )
+from permutogeo.denoising.relief import piecewise_smooth
 from permutogeo.denoising.triangles import TriangleElements
 from permutogeo.lattice import Lattice
 
@@ -50,6 +51,9 @@ PERIODIC, SHORT_WAVES, PER_WAVELENGTH = (0.235, 0.28), 6.0, 0.03
 # Correlated displacements are noise all the same if the median angle between faces falls to the
 # first value; and terraces repeat, but with flat faces in open parts they are rounded depth.
 OBVIOUS, ROUNDED = (0.25, 0.33), 0.01
+# Kurtosis of displacements that remove the steps of a clean surface at most (1.8 if they are spread
+# uniformly over a step), and that of rounded noise at least.
+STEPS_KURTOSIS = (2.27, 2.36)
 
 
 def noise_likeness(
@@ -78,16 +82,34 @@ def noise_likeness(
         return torch.ones_like(fraction)
     uneven = unevenness(elements, pos, step)
     share_of_noise = noise_share(elements, pos, step)
+    is_rounded = is_open & (before.angle < ROUNDED)
+    rounded = torch.where(is_rounded, rounded_noise(elements, pos, step, is_open), 0.0)
     waves = _left_waves(before, after)
     simpler = ramp(after.angle / before.angle.clamp(min=1e-6), OBVIOUS)
     likeness = torch.maximum(ramp(uneven * waves, UNEVEN_WAVES), simpler)
     is_patchy = (correlation > CORRELATED) & (correlation <= WAVES)
     likeness = torch.where(is_patchy, likeness, 1.0)
-    likeness = torch.where(correlation <= CORRELATED, share_of_noise, likeness)
+    if bool(((correlation > CORRELATED) & (fraction > 0) & ~is_rounded).any()):
+        smooth = piecewise_smooth(elements, pos, pos + step, correlation, is_open)
+        likeness = likeness * torch.where(is_rounded, 1.0, smooth)
+    likeness = torch.where(
+        correlation <= CORRELATED, torch.maximum(share_of_noise, rounded), likeness
+    )
     length, share = periodicity(elements, pos, step, fraction * likeness > 0).unbind(1)
     longer = PER_WAVELENGTH * (length - SHORT_WAVES).clamp(min=0)
     is_noise = ramp(share - longer, PERIODIC)
-    return likeness * torch.where(is_open & (before.angle < ROUNDED), 1.0, is_noise)
+    return likeness * torch.where(is_rounded, 1.0, is_noise)
+
+
+def rounded_noise(elements: TriangleElements, pos: Tensor, step: Tensor, is_open: Tensor) -> Tensor:
+    """Return how much displacements look like those of noise that was rounded, ``[C]`` in [0, 1].
+
+    Those of a clean surface of steps, which is to stay, are spread evenly over the height of one.
+    """
+    height = (step * vertex_normals(pos, elements.face)).sum(dim=1)
+    square, fourth = (_part_means(elements, height**power) for power in (2, 4))
+    kurtosis = fourth / square.square().clamp(min=1e-30)
+    return torch.where(is_open, 1 - ramp(kurtosis, STEPS_KURTOSIS), 0.0)
 
 
 def is_even(elements: TriangleElements, pos: Tensor, moved: Tensor) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from permutogeo.data.geometry import face_geometry
 from permutogeo.denoising.noise_estimate import reasons, roughness, trust
-from permutogeo.denoising.patterns import noise_likeness
+from permutogeo.denoising.patterns import noise_likeness, rounded_noise
 from permutogeo.denoising.report import STILL, DenoiseReport
 from permutogeo.denoising.triangles import TriangleElements
 
@@ -67,9 +67,10 @@ def judge(
     """
     num_faces = torch.bincount(elements.part[elements.face[0]], minlength=elements.num_parts)
     before, after = roughness(elements, pos), roughness(elements, moved)
-    correlation = _correlation(elements, moved - pos)
+    correlation = elements.update.correlations(moved - pos, elements.part)
     is_open = ~_closed(elements)
-    fraction = trust(before, after, num_faces, correlation, is_open)
+    rounded = rounded_noise(elements, pos, moved - pos, is_open)
+    fraction = trust(before, after, num_faces, correlation, is_open, rounded)
     fraction = fraction * noise_likeness(
         elements, pos, moved - pos, fraction, before, after, correlation, is_open
     )
@@ -142,14 +143,6 @@ def _closed(elements: TriangleElements) -> Tensor:
     closed = torch.ones(elements.num_parts, dtype=torch.bool, device=elements.face.device)
     closed[elements.part[elements.update.boundary.squeeze(1)]] = False
     return closed
-
-
-def _correlation(elements: TriangleElements, step: Tensor) -> Tensor:
-    """Return the correlation of displacements between neighbors in each part, ``[C]``."""
-    product = (step * elements.update.neighbor_mean(step)).sum(dim=1)
-    pair = torch.stack([product, step.square().sum(dim=1)], 1).double()
-    total = pair.new_zeros(elements.num_parts, 2).index_add(0, elements.part, pair)
-    return (total[:, 0] / total[:, 1].clamp(min=1e-30)).to(step.dtype)
 
 
 def _limit_lengths(

@@ -103,6 +103,13 @@ class VertexUpdate:
         product = (displacement * self.neighbor_mean(displacement)).sum()
         return float(product / displacement.square().sum().clamp(min=1e-30))
 
+    def correlations(self, x: Tensor, part: Tensor) -> Tensor:
+        """Return the correlation of values ``[V, C]`` between neighbors in each part, ``[P]``."""
+        product = (x * self.neighbor_mean(x)).sum(dim=1)
+        pair = torch.stack([product, x.square().sum(dim=1)], 1).double()
+        total = pair.new_zeros(int(part.max()) + 1, 2).index_add(0, part, pair)
+        return (total[:, 0] / total[:, 1].clamp(min=1e-30)).to(x.dtype)
+
     def centers(self, pos: Tensor) -> Tensor:
         """Return the centroids of the triangles, ``[T, 3]``."""
         return self.incidence.slice(pos) / 3

@@ -17,6 +17,16 @@ def test_the_noise_of_a_sphere_is_estimated(icosphere, level):
     assert float(clean.noise) < 0.002 and float(clean.slivers) == 0
 
 
+def test_the_signal_of_noise_is_whiter_than_that_of_waves(icosphere):
+    pos, face = icosphere(4)
+    found = []
+    for kind in ("normal", "smooth"):
+        noisy = add_noise(pos.double(), face, 0.2, kind, torch.Generator().manual_seed(0))
+        elements = TriangleElements(noisy, face)
+        found.append(float(roughness(elements, (noisy / elements.spacing).float()).correlation))
+    assert found[0] == pytest.approx(-0.29, abs=0.03) and found[1] > -0.15
+
+
 def test_noise_is_relative_to_local_edges(icosphere):
     """Two spheres, one ten times larger, each with noise of a tenth of its edges."""
     pos, face = icosphere(3)
@@ -28,12 +38,13 @@ def test_noise_is_relative_to_local_edges(icosphere):
     torch.testing.assert_close(found.noise, torch.full((2,), 0.1), rtol=0.2, atol=0)
 
 
-def table(noise, angle, slivers=0.0, wave=0.1):
-    return Roughness(*(torch.tensor([x]) for x in (noise, noise / 2, angle, wave, slivers)))
+def table(noise, angle, slivers=0.0, wave=0.1, white=-0.25):
+    values = (noise, noise / 2, white, angle, wave, slivers)
+    return Roughness(*(torch.tensor([x]) for x in values))
 
 
-def fraction(before, after, faces=500, correlation=0.1, is_open=False):
-    rest = (torch.tensor([value]) for value in (faces, correlation, is_open))
+def fraction(before, after, faces=500, correlation=0.1, is_open=False, rounded=0.0):
+    rest = (torch.tensor([value]) for value in (faces, correlation, is_open, rounded))
     return float(trust(before, after, *rest))
 
 
@@ -48,10 +59,20 @@ def fraction(before, after, faces=500, correlation=0.1, is_open=False):
         (table(0.2, 0.3), table(0.03, 0.05, 0.1), 500, 0.0),  # slivers appear
         (table(0.1, 0.3), table(0.013, 0.25), 500, 1.0),  # coarse: angles stay, noise does not
         (table(0.04, 0.3), table(0.0052, 0.25), 500, 0.0),  # little noise: it may be detail
+        (table(0.1, 0.3, white=-0.2), table(0.013, 0.12), 500, 0.0),  # nor is noise less white
+        (table(0.1, 0.35), table(0.023, 0.28), 500, 0.75),  # in doubt: round, the signal falls
+        (table(0.1, 0.35), table(0.023, 0.2), 500, 0.0),  # no more than angles do
+        (table(0.1, 0.35, white=-0.18), table(0.023, 0.28), 500, 0.0),
     ],
 )
 def test_a_surface_is_trusted_if_it_is_much_simpler(before, after, faces, expected):
     assert fraction(before, after, faces) == expected
+
+
+@pytest.mark.parametrize("rounded", [0.0, 1.0])
+def test_coplanar_faces_have_no_noise_but_that_of_rounding(rounded):
+    before, after = table(0.15, 0.0), table(0.005, 0.02)
+    assert fraction(before, after, is_open=True, rounded=rounded) == rounded
 
 
 def test_correlated_displacements_need_a_simpler_surface():

@@ -1,7 +1,7 @@
-"""No mesh of a zoo of forty leaves the denoiser worse than it came.
+"""No mesh of a zoo of seventy leaves the denoiser worse than it came.
 
-CAD with slivers, coarse, open and multi-scale meshes, clean and with noise of several kinds. With
-``PERMUTOGEO_DATA`` the open meshes are added.
+CAD with slivers, coarse, open and multi-scale meshes, terrain, clean and with noise of several
+kinds. With ``PERMUTOGEO_DATA`` the open meshes are added.
 """
 
 from functools import cache
@@ -14,7 +14,8 @@ from torch_geometric.data import Data
 
 from permutogeo.data import from_mesh, to_mesh
 from permutogeo.data.geometry import face_geometry, mean_edge_length
-from permutogeo.datasets import OpenMeshes
+from permutogeo.datasets import OpenMeshes, procedural_body
+from permutogeo.datasets.synthetic.fractal_terrain import fractal_planet, fractal_terrain
 from permutogeo.denoising import MeshDenoiser
 from permutogeo.denoising.mesh_error import normal_angle, vertex_distance
 from permutogeo.denoising.noise import add_noise
@@ -177,6 +178,14 @@ SHAPES = {
     "ripples": lambda: rippled(3, 0.3),
     "studs": lambda: rippled(4, 0.3, both=True),
     "long studs": lambda: rippled(9, 0.8, both=True),
+    "body": lambda: procedural_body(0, 32),
+    "terrain": lambda: fractal_terrain(7000, 0.7, 20),
+    "rough terrain": lambda: fractal_terrain(14_000, 0.5, 25, layout="scattered"),
+    "gentle terrain": lambda: fractal_terrain(10_000, 0.6, 10, layout="jittered"),
+    "steep ridges": lambda: fractal_terrain(9000, 0.8, 35, form="ridges"),
+    "peaks": lambda: fractal_terrain(9000, 0.7, 25, form="peaks", seed=1),
+    "enlarged terrain": lambda: fractal_terrain(9000, 0.7, 20, finest=4),
+    "planet": lambda: fractal_planet(5, 0.6, 15),
 }
 NOISES = (
     ("cube", "normal", 0.1),
@@ -199,6 +208,9 @@ NOISES = (
     ("half sphere", "mixed", 0.2),
     ("cylinder 32", "normal", 0.05),
     ("assembly", "normal", 0.15),
+    ("body", "normal", 0.1),
+    ("terrain", "normal", 0.2),
+    ("planet", "normal", 0.2),
 )
 TWO_SCALES = (("two scales", "normal", 0.0), ("two scales", "normal", 0.2))
 CASES = [*((name, "clean", 0.0) for name in SHAPES), *NOISES, *TWO_SCALES]
