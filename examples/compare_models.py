@@ -29,12 +29,12 @@ import statistics
 import sys
 import time
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 
 import matplotlib
 import torch
+from _contenders import LATTICE, as_input, build
 from _tasks import TASKS
 from torch.nn import functional
 from torch_geometric.data import Batch
@@ -42,14 +42,7 @@ from torch_geometric.data import Batch
 from permutogeo.benchmarks.baselines import BASELINES, prepare
 from permutogeo.benchmarks.model_size import count_parameters
 from permutogeo.benchmarks.record import write_table
-from permutogeo.models import BilateralTransformer, LatticeNet, LatticeUNet, SplatNet
 
-LATTICE = {
-    "LatticeUNet": LatticeUNet,
-    "LatticeNet": partial(LatticeNet, num_layers=1, depth=2),
-    "BilateralTransformer": BilateralTransformer,
-    "SplatNet": SplatNet,
-}
 # Most telling first, so that a run that is stopped has them.
 ORDER = [
     *("LatticeUNet", "PointNet++", "DGCNN", "PointTransformer", "DiffusionNet", "SAGE"),
@@ -61,47 +54,6 @@ DEFAULT_SECONDS, DEFAULT_SEEDS = 20.0, [0, 1, 2]
 MARKS = (0.1, 0.25, 0.5)
 SCANS = ("streets", "rooms")  # too large for the eigenvectors of DiffusionNet
 FIGURES = ("seconds_per_step", "seconds_per_epoch", "peak_megabytes")
-
-
-class LatticeModel(torch.nn.Module):
-    """A lattice model called with a batch of PyG."""
-
-    def __init__(self, make, data, hidden_channels, out_channels, **options):
-        super().__init__()
-        options |= getattr(make, "keywords", {})
-        self.model = getattr(make, "func", make).from_data(
-            data, hidden_channels, out_channels, **options
-        )
-
-    def forward(self, data):
-        return self.model(data.x, data.pos, data.batch)
-
-
-def build(name, task, parameters):
-    """Return a contender whose width gives about the wanted number of parameters."""
-    sample = [as_input(item, task) for item in task.parts[0][:: len(task.parts[0]) // 8 or 1]]
-    channels = sample[0].x.shape[1]
-
-    def make(width):
-        if name in LATTICE:
-            # The baselines see the whole graph too.
-            context = name != "SplatNet" and task.kind == "point"
-            options = {"context": True} if context else {}
-            return LatticeModel(LATTICE[name], sample, width, task.classes, **options)
-        return BASELINES[name](name, channels, width, task.classes, task.kind)
-
-    sizes = {width: count_parameters(make(width)) for width in range(8, 161, 4)}
-    return make(min(sizes, key=lambda width: abs(sizes[width] - parameters)))
-
-
-def as_input(item, task):
-    """Return an item with its input values, without what no network reads."""
-    out = type(item)(**item.to_dict())
-    out.x = task.values(item)
-    for key in ("face", "normal"):
-        if key in out:
-            del out[key]
-    return out
 
 
 def score(model, items, task):
