@@ -182,9 +182,9 @@ def test_a_kept_normalizer_has_no_part_in_gradients(cloud, mode):
 def test_the_normalizer_is_made_once(cloud, monkeypatch):
     data = cloud()
     calls = []
-    original = Lattice.convolve
+    original = Lattice.apply_filter
     monkeypatch.setattr(
-        Lattice, "convolve", lambda *args, **kw: calls.append(1) or original(*args, **kw)
+        Lattice, "apply_filter", lambda *args, **kw: calls.append(1) or original(*args, **kw)
     )
     for normalize in ("after", "symmetric", "before"):
         make(normalize=normalize)(data.x, None, lattice=data.lattice)
