@@ -3,8 +3,8 @@
 
 A pyramid and a cone seen by a simulated depth camera, with the noise angle and correlation of
 Kinect scans; rounded depth; a clean CAD part of slivers; a coarse model; parts whose edges differ
-1 : 8. Writes a picture and an entry of ``results.json`` for each, and with ``--scans`` the table of
-docs/guides/denoising.md: all solids with each kind of noise.
+1 : 8. Writes a picture and an entry of ``results.json`` for each, with ``--scans`` the table of
+docs/guides/denoising.md, all solids with each kind of noise, and with ``--terrain`` clean terrain.
 
 ::
 
@@ -23,6 +23,12 @@ from torch_geometric.data import Data
 from permutogeo.data.geometry import smooth_by_normals
 from permutogeo.datasets import procedural_body
 from permutogeo.datasets.synthetic.depth_camera import SOLIDS, depth_scan
+from permutogeo.datasets.synthetic.fractal_terrain import (
+    FORMS,
+    LAYOUTS,
+    fractal_planet,
+    fractal_terrain,
+)
 from permutogeo.denoising import MeshDenoiser, normal_angle
 from permutogeo.transforms import NormalNoise
 from permutogeo.viz import mesh_picture
@@ -73,6 +79,19 @@ def cases(faces):
     }
 
 
+def terrain(faces):
+    """Yield clean terrain with ``clean_pos`` by name."""
+    for seed, exponent in enumerate((0.5, 0.7, 0.9)):
+        for layout, slope in zip(LAYOUTS, (25, 35, 10), strict=True):
+            name = f"terrain, exponent {exponent}, {slope} degrees, {layout}"
+            yield name, fractal_terrain(faces, exponent, slope, layout=layout, seed=500 + seed)
+        finest = fractal_terrain(faces, exponent, 20, finest=4, seed=500 + seed)
+        yield f"enlarged terrain, exponent {exponent}", finest
+        yield f"planet, exponent {exponent}", fractal_planet(5, exponent, 20, seed=500 + seed)
+    for form in list(FORMS)[1:]:
+        yield f"terrain, {form}", fractal_terrain(faces, 0.7, 25, form=form, seed=504)
+
+
 def measure(model, mesh):
     """Return the angles of the noisy mesh, ours and the best smoothing, the report, and ours."""
     reports = []
@@ -98,6 +117,7 @@ def main():
     parser.add_argument("--output", type=Path, default=Path("demo-output/hard_cases"))
     parser.add_argument("--faces", type=int, default=12_000, help="faces of the scans")
     parser.add_argument("--scans", action="store_true", help="the table of simulated scans, too")
+    parser.add_argument("--terrain", action="store_true", help="clean terrain, too")
     parser.add_argument("--quick", action="store_true", help="small scans, small pictures")
     args = parser.parse_args()
     if args.quick:
@@ -121,6 +141,10 @@ def main():
                 scan = depth_scan(solid, args.faces, seed=2, **settings)
                 record[name], _ = measure(model, scan)
                 show(name, record[name])
+    for name, mesh in terrain(args.faces) if args.terrain else ():
+        mesh.clean_pos = mesh.pos
+        record[name], _ = measure(model, mesh)
+        show(name, record[name])
     (args.output / "results.json").write_text(json.dumps(record, indent=2))
     print(args.output)
 
