@@ -8,8 +8,8 @@ held-out shapes. Writes ``mesh_denoiser.safetensors`` after each stage, to be lo
 ``MeshDenoiser.from_pretrained(path)``, and ``results.json``; if the file exists, continues after
 its last stage. ``combined.safetensors`` has them and the shipped networks for independent noise.
 Without PERMUTOGEO_DATA the open meshes are left out. docs/guides/denoising.md has the figures of
-the shipped weights: seed 0, 343 meshes, about 20 minutes on one core. The networks for independent
-noise are kept from an earlier training, which this script does not repeat.
+the shipped weights: seed 0, 343 meshes, about 20 minutes on one core. This script gives networks
+like them, not the same ones; those for independent noise are kept from an earlier training.
 
 ::
 
