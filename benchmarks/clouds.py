@@ -132,23 +132,30 @@ def compare(
     noise: Callable[[Tensor, np.random.Generator], Tensor],
 ) -> Row:
     """Return Chamfer distance, distance to the mesh and seconds of each method on each shape."""
+    parts = [compare_on(mesh, count, noise, seed) for seed, (_, mesh) in enumerate(meshes)]
+    return {name: [part[name] for part in parts] for name in parts[0]}
+
+
+def compare_on(
+    mesh: Data, count: int, noise: Callable[[Tensor, np.random.Generator], Tensor], seed: int
+) -> dict[str, tuple[float, float, float]]:
+    """Return Chamfer distance, distance to the mesh and seconds of each method on one shape."""
     model = CloudDenoiser.from_pretrained()
     methods = {
         "noisy": lambda pos: pos,
         **smoothers(),
         OURS: lambda pos: model(Data(pos=pos))["pos"],
     }
-    found: Row = {name: [] for name in methods}
-    for number, (_, mesh) in enumerate(meshes):
-        rng = np.random.default_rng(number)
-        clean, _ = sample_surface(mesh["pos"], mesh["face"], count, rng, even=True)
-        noisy = noise(clean, rng)
-        for name, smooth in methods.items():
-            start = time.process_time()
-            pos = smooth(noisy)
-            seconds = time.process_time() - start
-            errors = chamfer_distance(pos, clean), point_mesh_distance(pos, mesh.pos, mesh.face)
-            found[name].append((1e4 * float(errors[0]), 1e4 * float(errors[1]), seconds))
+    rng = np.random.default_rng(seed)
+    clean, _ = sample_surface(mesh["pos"], mesh["face"], count, rng, even=True)
+    noisy = noise(clean, rng)
+    found = {}
+    for name, smooth in methods.items():
+        start = time.process_time()
+        pos = smooth(noisy)
+        seconds = time.process_time() - start
+        errors = chamfer_distance(pos, clean), point_mesh_distance(pos, mesh.pos, mesh.face)
+        found[name] = (1e4 * float(errors[0]), 1e4 * float(errors[1]), seconds)
     return found
 
 

@@ -35,6 +35,14 @@ NUM_NEARBY = 16
 # The same for the median of the whole cloud and the widest neighborhoods, which tells sheets of
 # three standard deviations apart.
 WHOLE_EVENNESS = 0.715
+# A shape that is too fine for its points is told from noise where the median deviation from quadrics
+# of SMALL points exceeds this many spacings and grows this much to WIDE neighbors: noise is the same
+# everywhere, so that the first decile of the deviations is close to their median, and around one
+# sheet. Each pair holds the last value of noise and the first of such a shape.
+UNRESOLVED = (0.45, 0.6)
+WIDE_GROWTH = (1.25, 1.45)
+SAMENESS = (0.48, 0.36)
+SMALL_EVENNESS = (0.666, 0.682)
 # Neighbors in the denoised cloud whose displacements are compared; the evenness of these around one
 # sheet, a standard deviation of it for one point, and the excess of two sheets.
 AROUND, ONE_SHEET, DEVIATION, TWO_SHEETS = 64, 0.642, 0.35, 0.014
@@ -43,9 +51,9 @@ AROUND, ONE_SHEET, DEVIATION, TWO_SHEETS = 64, 0.642, 0.35, 0.014
 def displacement_trust(pos: Tensor, tree: cKDTree, sigma: float, spacing: float) -> Tensor:
     """Return the fraction of its displacement that each point is to move, ``[N]`` in [0, 1].
 
-    In a coarse cloud the deviations from quadrics grow with the neighborhood: they are of the
-    shape, not of noise. On two sheets that are closer than the points of one of them, heights are
-    spread to both sides rather than around the middle.
+    In a coarse cloud the deviations from quadrics grow with the neighborhood, or differ from place
+    to place: they are of the shape, not of noise. On two sheets that are closer than the points of
+    one of them, heights are spread to both sides rather than around the middle.
 
     Args:
         pos: Positions ``[N, 3]``.
@@ -66,7 +74,8 @@ def displacement_trust(pos: Tensor, tree: cKDTree, sigma: float, spacing: float)
     near = nearest(cKDTree(pos[probe].cpu().numpy()), pos, NUM_NEARBY)[0]
     is_thin = _thickness(wide)[near].median(dim=1).values < THINNEST * spacing
     single = torch.where(is_thin, _ramp(wide.evenness[near].mean(dim=1), EVENNESS), 1.0)
-    return _fine_trust(small, twice, sigma, spacing) * single.to(pos.dtype)
+    fine = min(_fine_trust(small, twice, sigma, spacing), _noise_trust(small, wide, spacing))
+    return fine * single.to(pos.dtype)
 
 
 def one_sheet(start: Tensor, moved: Tensor, normal: Tensor) -> float:
@@ -104,6 +113,17 @@ def _fine_trust(small: Fits, twice: Fits, sigma: float, spacing: float) -> float
     level = min(sigma, float(residual.quantile(0.25)) / QUARTILE) / spacing
     low, high = COARSE_NOISE
     return min(max((level / coarse - low) / (high - low), 0.0), 1.0)
+
+
+def _noise_trust(small: Fits, wide: Fits, spacing: float) -> float:
+    """Return 0 for deviations of a shape that is too fine for its points, 1 for those of noise."""
+    residual = small.residual[:, 0]
+    middle = residual.median().clamp(min=1e-300)
+    shape = 1 - _ramp(middle / spacing, UNRESOLVED)
+    shape *= 1 - _ramp(wide.residual[:, 0].median() / middle, WIDE_GROWTH)
+    differs = 1 - _ramp(-residual.quantile(0.1) / middle, (-SAMENESS[0], -SAMENESS[1]))
+    is_double = 1 - _ramp(small.evenness.median(), SMALL_EVENNESS)
+    return float(1 - shape * torch.maximum(differs, is_double))
 
 
 def _thickness(fits: Fits) -> Tensor:
