@@ -41,6 +41,7 @@ SHAPES = (
 GENERATED = (60, 61, 62)
 COUNTS, LEVELS = (10_000, 50_000), (0.01, 0.02, 0.03)
 OURS = "ours"
+SHAPE_COLUMNS = ("noisy", OURS, "ratio")
 Row = dict[str, list[tuple[float, float, float]]]
 
 
@@ -75,6 +76,7 @@ def run_meshes(folder: Path, quick: bool = False) -> None:
     for count in (1000,) if quick else COUNTS:
         found = {level: compare(meshes, count, gaussian(level)) for level in LEVELS}
         show(f"{len(meshes)} shapes, {count:,} points, Gaussian noise", found)
+        show_shapes(f"{count:,} points, each shape", [name for name, _ in meshes], found)
 
 
 def shapes(quick: bool) -> Iterable[tuple[str, Data]]:
@@ -176,3 +178,17 @@ def show(title: str, found: dict[str, Row] | dict[float, Row]) -> None:
         rows.append([method, *cells, f"{last:.2f}"])
     note = "CD, P2M: x 10^4, means over shapes; worst: largest CD over that of the noisy cloud"
     table(f"{title}. {note}", [*columns, "seconds"], rows)
+
+
+def show_shapes(title: str, names: list[str], found: dict[float, Row]) -> None:
+    """Print the Chamfer distance of the noisy cloud and of ours, and their ratio, by shape."""
+    columns = ["", *(f"{100 * level:g} %\n{what}" for level in found for what in SHAPE_COLUMNS)]
+    error = np.array([[row[name] for name in ("noisy", OURS)] for row in found.values()])[..., 0]
+    error = np.concatenate([error, error.mean(axis=2, keepdims=True)], axis=2)
+    rows = []
+    for number, name in enumerate([*names, "mean"]):
+        cells: list[str] = []
+        for before, after in error[:, :, number]:
+            cells += [f"{before:.3f}", f"{after:.3f}", f"{after / before:.2f}"]
+        rows.append([name, *cells])
+    table(f"{title}. Chamfer distance x 10^4", columns, rows)
