@@ -10,6 +10,7 @@ from torch import Tensor
 
 from permutogeo.denoising.cloud_noise import NUM_PROBES, every
 from permutogeo.denoising.local_fits import (
+    BLEND,
     Fits,
     evenness_of,
     fit_quadrics,
@@ -73,11 +74,12 @@ def displacement_trust(pos: Tensor, tree: cKDTree, sigma: float, spacing: float)
     is_thin = _thickness(widest).median() < THINNEST * spacing
     if is_thin and widest.evenness.median() > WHOLE_EVENNESS:
         return pos.new_zeros(len(pos))
-    around = nearest(cKDTree(pos[probe].cpu().numpy()), pos, NUM_AROUND)[0]
-    near = around[:, :NUM_NEARBY]
+    probe_tree = cKDTree(pos[probe].cpu().numpy())
+    near = nearest(probe_tree, pos, NUM_NEARBY)[0]
     is_thin = _thickness(wide)[near].median(dim=1).values < THINNEST * spacing
     single = torch.where(is_thin, _ramp(wide.evenness[near].mean(dim=1), EVENNESS), 1.0)
-    fine = _fine_trust(small, twice, wide, sigma, around)
+    around = nearest(probe_tree, pos[probe], NUM_AROUND)[0]
+    fine = _fine_trust(small, twice, wide, sigma, around)[near[:, :BLEND]].mean(dim=1)
     fine = fine.clamp(max=_noise_trust(small, wide, spacing))
     return (fine * single).to(pos.dtype)
 
@@ -108,7 +110,7 @@ def one_sheet(start: Tensor, moved: Tensor, normal: Tensor) -> float:
 
 
 def _fine_trust(small: Fits, twice: Fits, wide: Fits, sigma: float, near: Tensor) -> Tensor:
-    """Return 1 where a cloud is fine or noise is large, 0 where it is coarse with little noise."""
+    """Return 1 at probes where a cloud is fine or noise is large, 0 where it is coarse."""
     residual, second, third = (
         fits.residual[:, 0].clamp(min=1e-300) for fits in (small, twice, wide)
     )
