@@ -41,6 +41,7 @@ SHAPES = (
 GENERATED = (60, 61, 62)
 COUNTS, LEVELS = (10_000, 50_000), (0.01, 0.02, 0.03)
 OURS = "ours"
+SHAPE_COLUMNS = ("noisy", OURS, "ratio")
 Row = dict[str, list[tuple[float, float, float]]]
 
 
@@ -75,6 +76,7 @@ def run_meshes(folder: Path, quick: bool = False) -> None:
     for count in (1000,) if quick else COUNTS:
         found = {level: compare(meshes, count, gaussian(level)) for level in LEVELS}
         show(f"{len(meshes)} shapes, {count:,} points, Gaussian noise", found)
+        show_shapes(f"{count:,} points, each shape", [name for name, _ in meshes], found)
 
 
 def shapes(quick: bool) -> Iterable[tuple[str, Data]]:
@@ -132,23 +134,30 @@ def compare(
     noise: Callable[[Tensor, np.random.Generator], Tensor],
 ) -> Row:
     """Return Chamfer distance, distance to the mesh and seconds of each method on each shape."""
+    parts = [compare_on(mesh, count, noise, seed) for seed, (_, mesh) in enumerate(meshes)]
+    return {name: [part[name] for part in parts] for name in parts[0]}
+
+
+def compare_on(
+    mesh: Data, count: int, noise: Callable[[Tensor, np.random.Generator], Tensor], seed: int
+) -> dict[str, tuple[float, float, float]]:
+    """Return Chamfer distance, distance to the mesh and seconds of each method on one shape."""
     model = CloudDenoiser.from_pretrained()
     methods = {
         "noisy": lambda pos: pos,
         **smoothers(),
         OURS: lambda pos: model(Data(pos=pos))["pos"],
     }
-    found: Row = {name: [] for name in methods}
-    for number, (_, mesh) in enumerate(meshes):
-        rng = np.random.default_rng(number)
-        clean, _ = sample_surface(mesh["pos"], mesh["face"], count, rng, even=True)
-        noisy = noise(clean, rng)
-        for name, smooth in methods.items():
-            start = time.process_time()
-            pos = smooth(noisy)
-            seconds = time.process_time() - start
-            errors = chamfer_distance(pos, clean), point_mesh_distance(pos, mesh.pos, mesh.face)
-            found[name].append((1e4 * float(errors[0]), 1e4 * float(errors[1]), seconds))
+    rng = np.random.default_rng(seed)
+    clean, _ = sample_surface(mesh["pos"], mesh["face"], count, rng, even=True)
+    noisy = noise(clean, rng)
+    found = {}
+    for name, smooth in methods.items():
+        start = time.process_time()
+        pos = smooth(noisy)
+        seconds = time.process_time() - start
+        errors = chamfer_distance(pos, clean), point_mesh_distance(pos, mesh.pos, mesh.face)
+        found[name] = (1e4 * float(errors[0]), 1e4 * float(errors[1]), seconds)
     return found
 
 
@@ -169,3 +178,17 @@ def show(title: str, found: dict[str, Row] | dict[float, Row]) -> None:
         rows.append([method, *cells, f"{last:.2f}"])
     note = "CD, P2M: x 10^4, means over shapes; worst: largest CD over that of the noisy cloud"
     table(f"{title}. {note}", [*columns, "seconds"], rows)
+
+
+def show_shapes(title: str, names: list[str], found: dict[float, Row]) -> None:
+    """Print the Chamfer distance of the noisy cloud and of ours, and their ratio, by shape."""
+    columns = ["", *(f"{100 * level:g} %\n{what}" for level in found for what in SHAPE_COLUMNS)]
+    error = np.array([[row[name] for name in ("noisy", OURS)] for row in found.values()])[..., 0]
+    error = np.concatenate([error, error.mean(axis=2, keepdims=True)], axis=2)
+    rows = []
+    for number, name in enumerate([*names, "mean"]):
+        cells: list[str] = []
+        for before, after in error[:, :, number]:
+            cells += [f"{before:.3f}", f"{after:.3f}", f"{after / before:.2f}"]
+        rows.append([name, *cells])
+    table(f"{title}. Chamfer distance x 10^4", columns, rows)

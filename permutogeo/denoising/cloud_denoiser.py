@@ -217,13 +217,14 @@ class CloudDenoiser(Pretrained):
             Denoised positions and unoriented normals ``[N, 3]``, and the part of the noise level
             that was used.
         """
-        part = 1.0
+        part, start = 1.0, 0.0
         for trial in range(TRIALS):
-            moved, normal = self.run(pos, part * level, count, progress)
+            moved, normal = self.run(pos, part * level, count, _from(start, progress))
             fits = one_sheet(pos, moved, normal)
             if fits == 1.0 or trial + 1 == TRIALS:
                 break
             part *= 0.5 + 0.5 * fits
+            start += (1 - start) * count / (count + 1)
         return moved, normal, part
 
     def run(
@@ -286,6 +287,11 @@ def denoise_cloud(
     result: Data = model(data, strength, iterations, on_progress=on_progress, on_report=on_report)
     on_progress(1.0)
     return result
+
+
+def _from(start: float, progress: Callable[[float], None]) -> Callable[[float], None]:
+    """Return a function that reports fractions of the rest after ``start``."""
+    return lambda fraction: progress(start + (1 - start) * fraction)
 
 
 def _select(data: Data, keep: Tensor) -> Data:

@@ -26,6 +26,8 @@ NUM_NEAR = 8
 NUM_NEARBY = 48
 # Ratio of distances of an outlier.
 FAR = 3.5
+# The same for the distance to the second neighbor: closer points are of a thread.
+APART = 2.0
 # Thickness of a neighborhood relative to its width, and height of a point over it relative to the
 # distance of its neighbors, above which it is not a part of a surface.
 THICK, HIGH = 0.35, 0.5
@@ -99,7 +101,8 @@ def find_outliers(pos: Tensor) -> Tensor:
 
     The distance of an outlier to its eighth neighbor is many times that of the densest points
     nearby, and it lies on no plane with its neighbors, as the points of a coarse part of a surface
-    do. Removing outliers brings the surface closer to those farther away, hence the rounds.
+    do. Nor does it have two close neighbors, as the points of a thread do. Removing outliers brings
+    the surface closer to those farther away, hence the rounds.
     """
     found = torch.zeros(len(pos), dtype=torch.bool, device=pos.device)
     for _ in range(ROUNDS):
@@ -108,14 +111,16 @@ def find_outliers(pos: Tensor) -> Tensor:
         if len(part) <= 2 * NUM_NEARBY:  # too few to tell what is usual nearby
             break
         tree = cKDTree(part.cpu().numpy())
-        reach = nearest(tree, part, NUM_NEAR + 1)[1][:, -1]
+        distance = nearest(tree, part, NUM_NEAR + 1)[1]
+        reach = distance[:, -1]
         usual = reach.median()
         doubt = torch.nonzero(reach > 0.5 * FAR * usual).squeeze(1)  # bounds the work
         if len(doubt) == 0:
             break
         index, _ = nearest(tree, part[doubt], NUM_NEARBY)
         densest = reach[index].quantile(0.1, dim=1)
-        doubt = doubt[(reach[doubt] > FAR * densest)]
+        is_alone = distance[doubt, 2] > APART * densest
+        doubt = doubt[(reach[doubt] > FAR * densest) & is_alone]
         if len(doubt) == 0:
             break
         index, _ = nearest(tree, part[doubt], 2 * NUM_NEAR + 1)

@@ -87,9 +87,10 @@ def test_no_cloud_of_the_zoo_gets_worse(name, even):
 def test_a_dense_wall_of_two_standard_deviations_keeps_two_sides():
     """Both sides look like more noise around one sheet; they become one if that is removed."""
     clean, noisy = cloud("wall", 12_000, 0.03, even=True)
-    reports = []
-    result = MODEL(Data(pos=noisy), on_report=reports.append).pos
+    reports, parts = [], []
+    result = MODEL(Data(pos=noisy), on_report=reports.append, on_progress=parts.append).pos
     assert reports[0].noise < 0.025, "not that of both sides together"
+    assert len(parts) > 3 and parts == sorted(parts) and parts[-1] < 1, "one bar for all runs"
     before, after = (float(chamfer_distance(pos, clean)) for pos in (noisy, result))
     assert after < 0.6 * before
 

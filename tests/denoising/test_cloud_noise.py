@@ -56,3 +56,11 @@ def test_coarse_parts_and_small_clouds_are_no_outliers():
     both = torch.cat([dense, coarse + torch.tensor([1.0, 0.0, 0.0])])
     assert not find_outliers(both).any()
     assert not find_outliers(torch.rand(12, 3, generator=GENERATOR)).any()
+
+
+def test_the_end_of_a_thread_is_no_outlier():
+    """Its points are as close to two others as those of a surface, to the eighth they are not."""
+    ball, spacing = sphere(4000), (4 * np.pi / 4000) ** 0.5
+    thread = torch.tensor([[1.0, 0.0, 0.0]]) * (1 + spacing * torch.arange(1.0, 40).unsqueeze(1))
+    thread = thread + 0.2 * spacing * torch.randn(thread.shape, generator=GENERATOR)
+    assert not find_outliers(torch.cat([ball, thread])).any()

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from permutogeo.denoising.cloud_noise import estimate_noise
 from permutogeo.denoising.cloud_trust import displacement_trust, one_sheet
 from permutogeo.denoising.local_fits import neighbor_tree
 
@@ -40,6 +41,19 @@ def test_small_noise_of_a_coarse_cloud_is_left_alone():
     waves = circle * (1 + 0.1 * torch.sin(9 * circle[:, :1]))
     assert trust(waves, 0.01, 0.25).max() == 0.0
     assert trust(waves[:20], 0.01, 0.8).min() == 1.0, "too few to tell"
+
+
+def test_a_shape_that_is_too_fine_for_its_points_is_left_alone():
+    """Narrow crossing sheets beside a wide one: deviations differ over the cloud."""
+    generator = torch.Generator().manual_seed(0)
+    turns = torch.linalg.qr(torch.randn(60, 3, 3, generator=generator).double()).Q
+    strips = (sheet(3000, generator).view(60, 50, 3) - 0.5) @ turns * 0.4
+    noise = 0.15 / 60  # spacings
+    pos = torch.cat([strips.reshape(-1, 3) + 0.5, 0.7 * sheet(1500, generator, 3.0)])
+    pos = pos + noise * torch.randn(pos.shape, generator=generator).double()
+    sigma, spacing = estimate_noise(pos, neighbor_tree(pos))
+    assert sigma > 3 * noise, "shape looks like noise"
+    assert trust(pos, sigma, spacing).max() < 0.05
 
 
 @pytest.mark.parametrize("thickness, expected", [(0.0, 1.0), (4.0, 0.0)])
