@@ -27,6 +27,8 @@ from permutogeo.viz import mesh_picture
 # Folders of clean meshes beside the folder "noisy".
 CLEAN = ("clean", "original", "ground_truth")
 Method = Callable[[Data], torch.Tensor]
+# Title, heads and rows.
+Table = tuple[str, list[str], list[list[str]]]
 # The program of meshsdfilter-tools, and options that it has as defaults: it wants a file of them.
 SD_PROGRAM = "MeshDenoiser"
 SD_OPTIONS = "MeshUpdateClosenessWeight 0.001\nMeshUpdateIterations 20\n"
@@ -36,12 +38,12 @@ def run_set(folder: Path, output: Path, quick: bool = False) -> dict[str, dict[s
     """Denoise all noisy meshes of a folder by all methods that can be had.
 
     Writes ``results.json``, ``index.html`` and a picture per pair to ``output``, and prints means,
-    medians and worst cases.
+    medians and worst cases, of all pairs and of each kind of noise.
 
     Args:
         folder: Holds a folder ``noisy`` and one of ``clean``, ``original`` or ``ground_truth``. A
             noisy file belongs to the clean one whose name its own starts with, as ``block_n2.obj``
-            to ``block.obj``.
+            to ``block.obj``; the rest of its name, here ``n2``, is the kind of its noise.
         output: Folder to write to.
         quick: Only the first two pairs and methods.
 
@@ -52,8 +54,10 @@ def run_set(folder: Path, output: Path, quick: bool = False) -> dict[str, dict[s
     pairs = find_pairs(folder)[: 2 if quick else None]
     output.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[str, list[float]]] = {}
+    kinds: dict[str, list[str]] = {}
     for clean_path, noisy_path in pairs:
         name = noisy_path.stem
+        kinds.setdefault(name[len(clean_path.stem) :].strip("_-. ") or "noisy", []).append(name)
         clean, noisy = from_mesh(clean_path), from_mesh(noisy_path)
         if clean["pos"].shape != noisy["pos"].shape:
             raise ValueError(f"'{noisy_path}': Expected the vertices of '{clean_path}'")
@@ -62,9 +66,12 @@ def run_set(folder: Path, output: Path, quick: bool = False) -> dict[str, dict[s
         mesh_picture(output / f"{name}.png", views, title=name, error="clean", size=360)
         console.print(f"{name}: {found[name]['noisy'][0]:.2f} to {found[name]['ours'][0]:.2f}")
     (output / "results.json").write_text(json.dumps(found, indent=2))
-    rows = summary(found)
-    table(f"Mean normal angle in degrees over {len(found)} meshes", HEADS, rows)
-    (output / "index.html").write_text(_page(folder.name, rows, found))
+    tables = [(f"Mean normal angle in degrees over {len(found)} meshes", HEADS, summary(found))]
+    if len(kinds) > 1:
+        tables.append(by_kind(found, dict(sorted(kinds.items()))))
+    for each in tables:
+        table(*each)
+    (output / "index.html").write_text(_page(folder.name, tables, found))
     console.print(f"{output / 'index.html'}: page")
     return found
 
@@ -89,6 +96,21 @@ def summary(found: dict[str, dict[str, list[float]]]) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def by_kind(found: dict[str, dict[str, list[float]]], kinds: dict[str, list[str]]) -> Table:
+    """Return the table of each method's angles for each kind of noise.
+
+    Args:
+        found: The errors, see :func:`run_set`.
+        kinds: The names of the pairs of each kind.
+    """
+    parts = [summary({name: found[name] for name in names}) for names in kinds.values()]
+    angles = [{row[0]: " / ".join(row[1:4]) for row in part} for part in parts]
+    methods = dict.fromkeys(method for part in angles for method in part)
+    heads = ["mean / median / worst", *(f"{kind} ({len(names)})" for kind, names in kinds.items())]
+    rows = [[method, *(part.get(method, "") for part in angles)] for method in methods]
+    return "Normal angle in degrees by kind of noise", heads, rows
 
 
 def find_pairs(folder: Path) -> list[tuple[Path, Path]]:
@@ -170,10 +192,10 @@ def _meshes(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in READERS)
 
 
-def _page(title: str, rows: list[list[str]], found: dict[str, dict[str, list[float]]]) -> str:
+def _page(title: str, tables: list[Table], found: dict[str, dict[str, list[float]]]) -> str:
     """Return a self-contained page but for the pictures beside it."""
     names = list(dict.fromkeys(name for each in found.values() for name in each))
-    body = [_html_table(HEADS, rows)]
+    body = [_html_table(heads, rows) for _, heads, rows in tables]
     cells = [
         [pair, *(f"{each[name][0]:.2f}" if name in each else "" for name in names)]
         for pair, each in found.items()

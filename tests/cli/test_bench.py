@@ -50,13 +50,15 @@ def test_help_names_the_extra():
 
 
 def test_a_folder_of_pairs(tmp_path):
-    """Table, page and pictures of a folder; a noisy file belongs to the longest clean name."""
+    """Tables, page and pictures of a folder; a noisy file belongs to the longest clean name, and
+    the rest of its own is the kind of noise."""
     mesh = trimesh.creation.icosphere(3)
-    for name, size in (("ball", 1.0), ("ball_large", 2.0)):
+    for name, size, kind in (("ball", 1.0, "n1"), ("ball_large", 2.0, "n2")):
         clean = from_mesh(mesh.vertices * size, mesh.faces)
-        for folder, data in (("original", clean), ("noisy", NormalNoise(0.2, seed=0)(clean))):
+        noisy = NormalNoise(0.2, seed=0)(clean)
+        for folder, data, stem in (("original", clean, name), ("noisy", noisy, f"{name}_{kind}")):
             (tmp_path / folder).mkdir(exist_ok=True)
-            to_mesh(data, tmp_path / folder / f"{name}{'_n2' if folder == 'noisy' else ''}.ply")
+            to_mesh(data, tmp_path / folder / f"{stem}.ply")
     out = tmp_path / "out"
     options = ("--set", str(tmp_path), "-o", str(out), "--quick", "--record", str(out))
     result = run("denoising", *options)
@@ -65,7 +67,11 @@ def test_a_folder_of_pairs(tmp_path):
     assert record["command"] == f"permutogeo bench denoising --set {tmp_path.name} --quick"
     assert [row[0] for row in record["rows"]] == ["noisy", "ours"]
     found = json.loads((out / "results.json").read_text())
-    assert set(found) == {"ball_n2", "ball_large_n2"}
+    assert set(found) == {"ball_n1", "ball_large_n2"}
+    kinds = json.loads((out / "bench_denoising_set_2.json").read_text())
+    assert kinds["columns"] == ["mean / median / worst", "n1 (1)", "n2 (1)"]
+    angle = f"{found['ball_n1']['ours'][0]:.2f}"
+    assert kinds["rows"][1][:2] == ["ours", " / ".join([angle] * 3)]
     for errors in found.values():
         assert errors["ours"][0] < 0.3 * errors["noisy"][0]
     page = (out / "index.html").read_text()
