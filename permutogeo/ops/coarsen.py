@@ -36,7 +36,7 @@ def _coarsen(
         code,
         box,
         coarse_box,
-        ends,
+        ends.view(2, count * words),
         device=device,
     )
     if device.type == "cpu" and marks.suit(coarse_box, 2 * count):

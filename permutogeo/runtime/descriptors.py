@@ -48,7 +48,8 @@ def describe_arguments(kernel: wp.Kernel, args: Sequence[Any]) -> list[Any]:
 
     The kernel's signature says how it takes a tensor: by one index, whose element is all of a
     contiguous row; by two, ``[n, C]`` with the channels in blocks of the length of its vectors; or
-    as contiguous rows in blocks of all lengths (see ``kernels/rows.py``).
+    as contiguous rows in blocks of all lengths (see ``kernels/rows.py``). A tensor of another
+    number of axes than two is an error there: its strides would be wrong.
     """
     signature = _signatures[kernel] if kernel in _signatures else _read_signature(kernel)
     descriptors = signature.descriptors()
@@ -61,11 +62,11 @@ def describe_arguments(kernel: wp.Kernel, args: Sequence[Any]) -> list[Any]:
             continue
         size, shape, pointer, first = arg.itemsize, arg.shape, arg.data_ptr(), last
         if lanes == _ROWS:
-            channels = shape[1]
+            count, channels = shape
             row = channels * size
             for block in BLOCKS:
                 blocks, step = channels // block, block * size
-                fields += (pointer, 0, shape[0], blocks, 0, 0, row, step, 0, 0, 2, 0)
+                fields += (pointer, 0, count, blocks, 0, 0, row, step, 0, 0, 2, 0)
                 channels -= blocks * block
                 pointer += blocks * step
             last += 3
@@ -73,8 +74,9 @@ def describe_arguments(kernel: wp.Kernel, args: Sequence[Any]) -> list[Any]:
             stride = arg.stride()
             row = stride[0] * size
             if lanes:
-                blocks, step = shape[1] // lanes, stride[1] * lanes * size
-                fields += (pointer, 0, shape[0], blocks, 0, 0, row, step, 0, 0, 2, 0)
+                count, channels = shape
+                blocks, step = channels // lanes, stride[1] * lanes * size
+                fields += (pointer, 0, count, blocks, 0, 0, row, step, 0, 0, 2, 0)
             else:
                 fields += (pointer, 0, shape[0], 0, 0, 0, row, 0, 0, 0, 1, 0)
             last += 1

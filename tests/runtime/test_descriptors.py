@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from permutogeo.kernels import batch_norm, neighbors
+from permutogeo.kernels import batch_norm, coarsen, neighbors
 from permutogeo.runtime import bridge
 from permutogeo.runtime.descriptors import describe_arguments
 
@@ -29,6 +29,17 @@ def test_descriptors_of_columns():
     run = bridge.load_kernels(neighbors.make, 1, device=CPU)
     out = describe_arguments(run.merge, (code, step, column, table))[-1]
     assert (out.shape[0], out.shape[1], out.strides[0], out.strides[1]) == (7, 3, 4, 28)
+
+
+def test_other_numbers_of_axes_are_refused():
+    small = torch.zeros(1, 1)
+    for shape in [(4,), (2, 4, 3)]:
+        with pytest.raises(ValueError, match="unpack"):
+            describe_arguments(_moments(), (small, torch.zeros(shape), small, small))
+    run = bridge.load_kernels(coarsen.make, 2, device=CPU)
+    code = torch.zeros(4, 2, dtype=torch.int64)
+    with pytest.raises(ValueError, match="unpack"):
+        describe_arguments(run.halve, (code, code, code, torch.zeros(2, 4, 2, dtype=torch.int64)))
 
 
 def test_sizes_that_do_not_fit_32_bits():
