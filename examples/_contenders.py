@@ -1,5 +1,6 @@
 """Contenders of the comparison of models, by name and about of one size."""
 
+from bisect import bisect_left
 from functools import partial
 
 import torch
@@ -43,8 +44,12 @@ def build(name, task, parameters):
             return LatticeModel(LATTICE[name], sample, width, task.classes, **options)
         return BASELINES[name](name, channels, width, task.classes, task.kind)
 
-    sizes = {width: count_parameters(make(width)) for width in range(8, 161, 4)}
-    return make(min(sizes, key=lambda width: abs(sizes[width] - parameters)))
+    def size(width):
+        return count_parameters(make(width))
+
+    widths = range(8, 161, 4)
+    above = bisect_left(widths, parameters, hi=len(widths) - 1, key=size)
+    return make(min(widths[max(above - 1, 0) : above + 1], key=lambda w: abs(size(w) - parameters)))
 
 
 def as_input(item, task):

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import matplotlib
 import torch
+from _contenders import LatticeModel, as_input
 from _tasks import TASKS
-from compare_models import LatticeModel, as_input, train
+from compare_models import train
 
 from permutogeo.benchmarks.record import write_table
 from permutogeo.models import LatticeUNet
