@@ -26,7 +26,7 @@ class Descriptor(type(wp.array(dtype=wp.float32).__ctype__())):  # type: ignore[
 
 
 class _Signature(NamedTuple):
-    """How a kernel takes its arguments after ``start``.
+    """Arguments of a kernel after ``start``, as it takes them.
 
     Attributes:
         lanes: ``None`` for a number, 0 for an array of one index, the length of its vectors for an
