@@ -98,8 +98,8 @@ class _Gather:
 
 
 def _is_small(values: torch.Tensor, neighbors: torch.Tensor, groups: int) -> bool:
-    """Return whether torch alone gathers and multiplies. On one thread its two calls are faster than
-    ours where all vertices fit one chunk, and the products are the same."""
+    """Return whether torch alone gathers and multiplies: on one thread, where all vertices fit
+    one chunk, its two calls are faster than ours. The products are the same."""
     (count, taps), channels = neighbors.shape, values.shape[1]
     size = count * taps * (channels + 3) * values.itemsize  # with padding
     if groups != 1 or count * channels == 0 or size > _CHUNK_BYTES or values.device.type != "cpu":
