@@ -65,6 +65,7 @@ def noise_likeness(
     after: Roughness,
     correlation: Tensor,
     is_open: Tensor,
+    rounded: Tensor,
 ) -> Tensor:
     """Return how much the displacements of each part look like noise, ``[C]`` in [0, 1].
 
@@ -77,13 +78,14 @@ def noise_likeness(
         after: Roughness of the denoised surface.
         correlation: Correlation of displacements between neighbors in each part, ``[C]``.
         is_open: Whether each part has a boundary, as range scans have, ``[C]``.
+        rounded: How much they look like rounded noise, see :func:`rounded_noise`, ``[C]``.
     """
     if not bool((fraction > 0).any()):
         return torch.ones_like(fraction)
     uneven = unevenness(elements, pos, step)
     share_of_noise = noise_share(elements, pos, step)
     is_rounded = is_open & (before.angle < ROUNDED)
-    rounded = torch.where(is_rounded, rounded_noise(elements, pos, step, is_open), 0.0)
+    rounded = torch.where(is_rounded, rounded, 0.0)
     waves = _left_waves(before, after)
     simpler = ramp(after.angle / before.angle.clamp(min=1e-6), OBVIOUS)
     likeness = torch.maximum(ramp(uneven * waves, UNEVEN_WAVES), simpler)

@@ -72,7 +72,7 @@ def judge(
     rounded = rounded_noise(elements, pos, moved - pos, is_open)
     fraction = trust(before, after, num_faces, correlation, is_open, rounded)
     fraction = fraction * noise_likeness(
-        elements, pos, moved - pos, fraction, before, after, correlation, is_open
+        elements, pos, moved - pos, fraction, before, after, correlation, is_open, rounded
     )
     kept = (fraction <= 0) & (num_faces > 0)
     why = reasons(before, num_faces) if bool(kept.any()) else []

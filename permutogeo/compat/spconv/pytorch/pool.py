@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 
@@ -15,7 +17,7 @@ from permutogeo.compat.spconv.pytorch.ops import get_conv_output_size
 from permutogeo.ops.strided import StridedKernel, tap_max
 
 
-class _SparsePool(SparseModule):
+class _SparsePool(SparseModule, ABC):
     """Base class of the pooling layers.
 
     Args:
@@ -78,8 +80,9 @@ class _SparsePool(SparseModule):
             )
         return strided_rule(input, StridedKernel(*settings), shape)
 
+    @abstractmethod
     def _pool(self, features: Tensor, edges: VoxelPairs) -> Tensor:
-        raise NotImplementedError
+        """Return the features of the output voxels."""
 
     def extra_repr(self) -> str:
         text = f"kernel_size={self.kernel_size}, stride={self.stride}"
