@@ -14,7 +14,7 @@ from permutogeo.checks import fail
 from permutogeo.distributed.ranks import Ranks, sum_over_ranks
 from permutogeo.lattice import Lattice
 from permutogeo.nn.layer import LazyLayer
-from permutogeo.ops import batch_norm, normalize, statistics
+from permutogeo.ops import batch_norm, normalize, statistics, track
 
 _DISTRIBUTED = dist.is_available()
 
@@ -118,24 +118,27 @@ class LatticeNorm(LazyLayer):
 
     _reset_sized = reset_parameters
 
-    def forward(self, values: Tensor, lattice: Lattice) -> Tensor:
+    def forward(self, values: Tensor, lattice: Lattice, relu: bool = False) -> Tensor:
         """Normalize values at vertices.
 
         Args:
             values: Values at the vertices of ``lattice``.
             lattice: The lattice, whose points give the mass of each vertex.
+            relu: Whether to apply a ReLU to the result, in the same pass over it.
         """
         wide = self.receive(values, lattice)
         if self.training or self.running_mean is None or self.running_var is None:
-            out, mean, var, count = self._normalize(wide, lattice)
+            out, mean, var, count = self._normalize(wide, lattice, relu)
             if self.training and self.track_running_stats:
                 self._track(mean.detach(), var.detach(), count)
         else:
             mean, var = self.running_mean, self.running_var
-            out = normalize(wide, mean, var, self.weight, self.bias, self.eps)
+            out = normalize(wide, mean, var, self.weight, self.bias, self.eps, relu)
         return out if out.dtype == values.dtype else out.to(values.dtype)
 
-    def _normalize(self, values: Tensor, lattice: Lattice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _normalize(
+        self, values: Tensor, lattice: Lattice, relu: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return the normalized values, mean and variance ``[C]`` and the number of points of the
         batch."""
         dtype = values.dtype
@@ -144,12 +147,12 @@ class LatticeNorm(LazyLayer):
         )
         weight, bias, shared = self.weight, self.bias, self._is_shared(lattice)
         if self.fused and not shared and weight is not None and bias is not None:
-            return *batch_norm(values, mass, count, weight, bias, self.eps), count
+            return *batch_norm(values, mass, count, weight, bias, self.eps, relu), count
         if self.fused and not shared:
             mean, var = statistics(values, mass, count)
         else:
             mean, var, count = self._statistics(values, lattice, mass, count)
-        return normalize(values, mean, var, weight, bias, self.eps), mean, var, count
+        return normalize(values, mean, var, weight, bias, self.eps, relu), mean, var, count
 
     def _statistics(
         self, values: Tensor, lattice: Lattice, mass: Tensor, count: Tensor
@@ -191,12 +194,7 @@ class LatticeNorm(LazyLayer):
         assert running_mean is not None and running_var is not None and batches is not None
         batches.add_(1)
         share = 1.0 / batches if self.momentum is None else self.momentum
-        share = torch.where(count > 0, share, 0.0).to(running_mean.dtype)
-        unbiased = var * (count / (count - 1).clamp(min=1.0)).detach()
-        if running_mean.dtype != mean.dtype:
-            mean, unbiased = mean.to(running_mean.dtype), unbiased.to(running_mean.dtype)
-        running_mean.lerp_(mean, share)
-        running_var.lerp_(unbiased, share)
+        track(running_mean, running_var, mean, var, count, share)
 
     def __repr__(self) -> str:
         return (
