@@ -12,8 +12,8 @@ _FEWEST_OPERATIONS = 2**21
 _FEWEST_TRANSPOSED = 2**23
 
 
-def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
-    """Return ``rows @ matrix.t()``, in ``out`` or, by oneDNN, in a tensor of its own.
+def multiply(rows: Tensor, matrix: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return ``rows @ matrix.t()``, by MKL in ``out`` if it is given, or in a new tensor.
 
     Not recorded by autograd. The choice between the libraries depends on sizes only.
 
