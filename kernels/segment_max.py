@@ -20,12 +20,22 @@ OWNED = 16
 def make(corners: int, dtype: type) -> SimpleNamespace:
     module = named("segment_max", corners, dtype)
     Row16, Row4, Row1 = rows.types(dtype)
-    owned = OWNED
+    owned, ahead, prefetch = OWNED, rows.AHEAD, rows.prefetch(dtype)
     largest16, largest4, largest1 = rows.per_block(dtype, lambda Row: _largest(Row, corners))
     sums = rows.per_block(dtype, lambda Row: _sum_attaining(Row, corners, dtype))
     sum16, sum4, sum1 = sums
     share16, share4, share1 = rows.per_block(dtype, lambda Row: _share(Row, corners, dtype))
     spread16, spread4, spread1 = rows.per_block(dtype, lambda Row: _spread(Row, corners, dtype))
+
+    @wp.func
+    def prefetch_next(
+        x: wp.array2d(dtype=Row16),
+        v: int,
+        begin: wp.array1d(dtype=wp.int32),
+        order: wp.array1d(dtype=wp.int32),
+    ):
+        for e in range(begin[v] + ahead, wp.min(begin[v + 1] + ahead, order.shape[0])):
+            prefetch(x, order[e] / corners)
 
     @kernel(module)
     def maximum(
@@ -93,6 +103,7 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         is zero. A thread owns ``OWNED`` vertices."""
         first = (wp.tid() + start) * owned
         for v in range(first, wp.min(first + owned, out1.shape[0])):
+            prefetch_next(x16, v, begin, order)
             share16(grad16, x16, most16, v, begin, order, out16)
             share4(grad4, x4, most4, v, begin, order, out4)
             share1(grad1, x1, most1, v, begin, order, out1)
