@@ -8,6 +8,7 @@ import warp as wp
 from permutogeo.kernels import table
 from permutogeo.kernels.module import kernel, named
 
+
 @cache
 def make(words: int) -> SimpleNamespace:
     """Return the kernels for coarse codes of ``words`` words."""

@@ -5,7 +5,7 @@ derivatives work) and an autocast rule (float32). Arguments are checked by
 :class:`permutogeo.Lattice`, not here.
 """
 
-from permutogeo.ops.batch_norm import batch_norm, normalize, statistics, track
+from permutogeo.ops.batch_norm import batch_norm, normalize, statistics
 from permutogeo.ops.blur import blur
 from permutogeo.ops.build import build, build_in_box
 from permutogeo.ops.coarsen import coarsen
@@ -59,6 +59,5 @@ __all__ = [
     "splat_plan",
     "spread",
     "statistics",
-    "track",
     "vertex_order",
 ]

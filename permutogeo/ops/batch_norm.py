@@ -12,6 +12,8 @@ from permutogeo.kernels import batch_norm as kernels
 from permutogeo.ops._library import is_plain
 from permutogeo.runtime import bridge, memory, threads
 
+# Fewer values are normalized by torch's operators in less Python and no more time.
+_FEWEST_VALUES = 2**13
 # Fewest runs of rows for which several threads are faster than one.
 _FEWEST_RUNS = 8
 
@@ -47,8 +49,8 @@ def batch_norm(
 
 
 def _fuses(values: Tensor, mass: Tensor, count: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    """Return whether to use the kernels: for ordinary tensors on the CPU."""
-    if torch.compiler.is_compiling() or not values.is_cpu or values.numel() == 0:
+    """Return whether to use the kernels: for ordinary tensors on the CPU that are not tiny."""
+    if torch.compiler.is_compiling() or not values.is_cpu or values.numel() < _FEWEST_VALUES:
         return False
     if not values.dtype == weight.dtype == bias.dtype == mass.dtype or mass.requires_grad:
         return False
@@ -80,31 +82,10 @@ def normalize(
     return out.relu() if relu else out
 
 
-def track(
-    running_mean: Tensor,
-    running_var: Tensor,
-    mean: Tensor,
-    var: Tensor,
-    count: Tensor,
-    share: Tensor | float,
-) -> None:
-    """Add the statistics of a batch of ``count`` to the running ones, with weight ``share``; an
-    empty batch adds nothing."""
-    correction: Any
-    if count.is_cpu and is_plain(count):
-        number = float(count)
-        share, correction = share * (number > 0), number / max(number - 1, 1.0)
-    else:
-        share = torch.where(count > 0, share, 0.0).to(running_mean.dtype)
-        correction = (count / (count - 1).clamp(min=1.0)).detach()
-    for running, each in ((running_mean, mean), (running_var, var * correction)):
-        running.lerp_(each if running.dtype == each.dtype else each.to(running.dtype), share)
-
-
 def _launch(kernel: Any, *args: Any) -> None:
     """Launch all steps at once, or one by one on several threads."""
     *_, out = args
-    device, runs = out.device, -(-len(out) // kernels.RUN)
+    device, runs = out.device, -(-out.shape[0] // kernels.RUN)
     if threads.count() == 1 or runs < _FEWEST_RUNS:
         bridge.launch(kernel, 1, sum(kernels.STEPS), runs, *args, device=device)
         return
@@ -116,16 +97,17 @@ def _launch(kernel: Any, *args: Any) -> None:
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Any:
-        values, mass, count, weight, bias, eps, relu = inputs
-        x, floor = values.detach().contiguous(), 0.0 if relu else -math.inf
-        runs, channels = -(-len(x) // kernels.RUN), x.shape[1]
+        values, mass, total_mass, weight, bias, eps, relu = inputs
+        x, floor = values.contiguous(), 0.0 if relu else -math.inf
+        count, channels = x.shape
+        runs = -(-count // kernels.RUN)
         total, moments = x.new_empty(runs, 1), x.new_empty(2 * runs, channels)
         by = x.new_empty(5, channels)
         out = memory.empty(*x.shape, dtype=x.dtype, device=x.device)
         run = bridge.load_kernels(kernels.make, x.dtype, device=x.device)
         scalars = (weight, bias, eps, floor)
         _launch(run.normalize, mass, x, *scalars, total, moments, moments, by, by, out)
-        ctx.save_for_backward(values, mass, count, weight, bias)
+        ctx.save_for_backward(values, mass, total_mass, weight, bias)
         ctx.eps, ctx.relu, ctx.known = eps, relu, (total, floor, by)
         mean, var = by[0], by[4]
         ctx.mark_non_differentiable(mean, var)
@@ -138,7 +120,8 @@ class _Fused(torch.autograd.Function):
             return _differentiable(ctx, grad, values, mass, count, weight, bias)
         total, floor, by = ctx.known
         x, grad = values.contiguous(), grad.contiguous()
-        products, back = x.new_empty(2 * len(total), x.shape[1]), x.new_empty(4, x.shape[1])
+        channels = x.shape[1]
+        products, back = x.new_empty(2 * total.shape[0], channels), x.new_empty(4, channels)
         out = memory.empty(*x.shape, dtype=x.dtype, device=x.device)
         run = bridge.load_kernels(kernels.make, x.dtype, device=x.device)
         twice = (products, products, back, back)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn.functional import pad
 
@@ -112,12 +111,12 @@ def _is_small(values: torch.Tensor, neighbors: torch.Tensor, groups: int) -> boo
 def _gather_all(values: torch.Tensor, neighbors: torch.Tensor) -> tuple[torch.Tensor, int]:
     """Return the neighbors' values of all vertices ``[M, K (C + extra)]``, and ``extra``."""
     extra = _padding(values, 1)
-    padded = torch.constant_pad_nd(values, (0, extra, 0, 1)).detach()
-    rows = padded.new_empty(neighbors.numel(), padded.shape[1])
+    padded = torch.constant_pad_nd(values, (0, extra, 0, 1))
+    count, taps = neighbors.shape
+    rows = padded.new_empty(count, taps, padded.shape[1])
     # Faster for short rows than `index_select`. The last row, of zeros, stands for absent ones.
-    index = neighbors.reshape(-1).numpy()
-    np.take(padded.numpy(), index, axis=0, mode="wrap", out=rows.numpy())
-    return rows.view(neighbors.shape[0], -1), extra
+    padded.numpy().take(neighbors.numpy(), 0, rows.numpy(), "wrap")
+    return rows.view(count, -1), extra
 
 
 def _convolve_small(values, filter, neighbors):
@@ -132,21 +131,21 @@ def _convolve_small_backward(values, filter, grad, neighbors, opposite):
     if extra:
         filter = pad(filter, (0, extra))
     grad_values = _product(rows, _matrix(_transposed(filter, opposite, 1), 1)[0])
-    sums = _sum_outer(values, rows).contiguous()
+    sums = _sum_outer(values, rows)
     return grad_values, _filter_gradient(sums, neighbors, opposite, 1, grad.shape[1])
 
 
 def _sum_outer(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
     """Return the sum of the outer products of the rows of two matrices."""
     if rows.shape[1] < _FEW_COLUMNS:
-        return torch.mm(rows.t(), values).t()
+        return torch.mm(rows.t(), values).t().contiguous()
     return torch.mm(values.t(), rows)
 
 
 def _product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
     if matrix.shape[1] < _FEW_COLUMNS:
         return torch.mm(matrix.t(), rows.t()).t().contiguous()
-    return multiply(rows, matrix.t())
+    return multiply(rows, matrix)
 
 
 def _convolve(values, filter, neighbors, opposite, groups):
@@ -201,7 +200,7 @@ def _gathered_correlation(values, grad, neighbors, opposite, groups):
     """Return the filter's gradient from the neighbors of ``grad``."""
     if _is_small(grad, neighbors, groups):
         rows, _ = _gather_all(grad, neighbors)
-        sums = _sum_outer(values, rows).contiguous()
+        sums = _sum_outer(values, rows)
         return _filter_gradient(sums, neighbors, opposite, groups, grad.shape[1])
     outputs, extra = grad.shape[1], _padding(grad, groups)
     if extra:
@@ -277,7 +276,7 @@ def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> No
     if matrix.shape[0] == 1 and out.shape[1] < _FEW_COLUMNS:
         out.copy_(torch.mm(matrix[0].t(), rows[0].t()).t())
     elif matrix.shape[0] == 1:
-        product = multiply(rows[0], matrix[0].t(), out)
+        product = multiply(rows[0], matrix[0], out)
         if product is not out:
             out.copy_(product)
     else:

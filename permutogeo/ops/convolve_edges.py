@@ -152,7 +152,7 @@ def _convolve_edges(values, filter, edges, begin, back_edges, back_begin, opposi
                 torch.index_select(values, 0, source[start:end], out=gathered[: end - start])
                 for tap, first, last in group:
                     part = slice(first - start, last - start)
-                    made = multiply(gathered[part], matrix[tap], product[part])
+                    made = multiply(gathered[part], matrix[tap].t(), product[part])
                 if len(group) == 1:
                     add(start, end - start, made)
                 else:

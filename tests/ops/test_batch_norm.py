@@ -1,5 +1,7 @@
 """Batch normalization of weighted rows, by kernels and by torch."""
 
+import sys
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -7,6 +9,11 @@ from torch.testing import assert_close
 from permutogeo.ops import batch_norm, normalize, statistics
 
 DOUBLE = torch.float64
+
+
+@pytest.fixture(autouse=True)
+def _fused(monkeypatch):
+    monkeypatch.setattr(sys.modules["permutogeo.ops.batch_norm"], "_FEWEST_VALUES", 1)
 
 
 def rows(count=600, channels=21, dtype=DOUBLE):

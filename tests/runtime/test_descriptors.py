@@ -39,7 +39,9 @@ def test_other_numbers_of_axes_are_refused():
     run = bridge.load_kernels(coarsen.make, 2, device=CPU)
     code = torch.zeros(4, 2, dtype=torch.int64)
     with pytest.raises(ValueError, match="unpack"):
-        describe_arguments(run.halve, (1, code, code, code, torch.zeros(2, 4, 2, dtype=torch.int64)))
+        describe_arguments(
+            run.halve, (1, code, code, code, torch.zeros(2, 4, 2, dtype=torch.int64))
+        )
 
 
 def test_sizes_that_do_not_fit_32_bits():
