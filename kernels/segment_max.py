@@ -74,7 +74,8 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         out4: wp.array2d(dtype=Row4),
         out1: wp.array2d(dtype=Row1),
     ):
-        """Sum of ``term`` over the points that attain the maximum. A thread owns ``OWNED`` vertices."""
+        """Sum of ``term`` over the points that attain the maximum. A thread owns ``OWNED``
+        vertices."""
         first = (wp.tid() + start) * owned
         for v in range(first, wp.min(first + owned, out1.shape[0])):
             sum16(term16, x16, most16, v, begin, order, out16)
