@@ -52,6 +52,12 @@ def test_small_tables_stay_dense():
     assert not ops.edges_pay(lattice.neighbors(), 64, 64)
 
 
+def test_wide_products_are_sparse_sooner():
+    absent = torch.full((1024, 15), -1, dtype=torch.int32)
+    assert ops.edges_pay(absent, 128, 128) and ops.edges_pay(absent, 128, 256)
+    assert not ops.edges_pay(absent, 64, 128) and not ops.edges_pay(absent[1:], 128, 128)
+
+
 def test_same_bits_on_any_number_of_threads(monkeypatch):
     monkeypatch.setattr(SPARSE, "_FEWEST_TARGETS", 1)
     before, found = torch.get_num_threads(), []

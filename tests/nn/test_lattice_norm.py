@@ -49,6 +49,26 @@ def test_is_batch_norm_over_repeated_rows(momentum):
     torch.testing.assert_close(norm(values, lattice), twin(values))
 
 
+@pytest.mark.parametrize("channels", [8, 300])  # by torch and by kernels
+def test_relu(channels):
+    """Equal to a ReLU that follows, in all modes, with the same running statistics."""
+    lattice = Lattice.build(torch.rand(60, 2) * 4)
+    values = lattice.splat(torch.randn(60, channels))
+    norm, twin = (LatticeNorm(channels, 2) for _ in range(2))
+    torch.nn.init.normal_(norm.bias)
+    twin.load_state_dict(norm.state_dict())
+    for mode in ("training", "messages", "bfloat16", "autocast", "evaluation"):
+        norm.train(mode != "evaluation"), twin.train(mode != "evaluation")
+        norm.fuse = mode != "messages"
+        x = values.bfloat16() if mode == "bfloat16" else values
+        with torch.autocast("cpu", torch.bfloat16, enabled=mode == "autocast"):
+            out, expected = norm(x, lattice, relu=True), twin(x, lattice).relu()
+        torch.testing.assert_close(out, expected)
+        assert out.dtype == expected.dtype and (out == 0).any()
+    for name, value in twin.state_dict().items():
+        torch.testing.assert_close(norm.state_dict()[name], value)
+
+
 def test_mass_is_what_ones_splat(cloud):
     data = cloud(graphs=2)
     norm = LatticeNorm(4, 3, affine=False).double()
