@@ -26,6 +26,8 @@ _CHUNK_BYTES = 4 * 2**20
 _CUDA_CHUNK_BYTES = 64 * 2**20
 # MKL computes products of fewer columns than this five times as fast when transposed.
 _FEW_COLUMNS = 12
+# Fewer neighbors are gathered as fast by `index_select`, in fewer calls.
+_FEW_NEIGHBORS = 2**12
 # Partial sums of the filter's gradient, on any number of threads.
 _PARTIAL_SUMS = 16
 
@@ -110,9 +112,11 @@ def _is_small(values: torch.Tensor, neighbors: torch.Tensor, groups: int) -> boo
 
 def _gather_all(values: torch.Tensor, neighbors: torch.Tensor) -> tuple[torch.Tensor, int]:
     """Return the neighbors' values of all vertices ``[M, K (C + extra)]``, and ``extra``."""
-    extra = _padding(values, 1)
+    extra, (count, taps) = _padding(values, 1), neighbors.shape
+    if count * taps < _FEW_NEIGHBORS:
+        padded = torch.constant_pad_nd(values, (0, extra, 1, 0))
+        return padded.index_select(0, (neighbors + 1).reshape(-1)).view(count, -1), extra
     padded = torch.constant_pad_nd(values, (0, extra, 0, 1))
-    count, taps = neighbors.shape
     rows = padded.new_empty(count, taps, padded.shape[1])
     # Faster for short rows than `index_select`. The last row, of zeros, stands for absent ones.
     padded.numpy().take(neighbors.numpy(), 0, rows.numpy(), "wrap")

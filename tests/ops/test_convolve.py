@@ -58,6 +58,31 @@ def test_reference_of_the_filter_gradient(case, check, dim, dtype):
     check.close(both[1], expected)
 
 
+@pytest.mark.parametrize("channels", [(1, 16), (6, 21), (16, 3)])
+def test_all_neighbors_at_once(case, check, channels):
+    """One thread gathers the neighbors of a lattice that is neither tiny nor large by one call."""
+    values, filter, neighbors, opposite, _ = args = bank(
+        case(2, num_points=1500, spread=6.0), channels
+    )
+    assert neighbors.numel() > 2**12 and (neighbors < 0).any()
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        out, grad = ops.convolve(*args), output_like(args)
+        correlated = ops.correlate(values, grad, neighbors, opposite, 1)
+        grads = ops.convolve_backward(values, filter, grad, neighbors, opposite, 1)
+    finally:
+        torch.set_num_threads(before)
+    leaves = [each.detach().clone().requires_grad_() for each in (values, filter)]
+    rows = torch.cat([leaves[0], leaves[0].new_zeros(1, channels[0])])[neighbors.long()]
+    expected = torch.einsum("mki,kio->mo", rows, leaves[1])
+    check.close(out, expected.detach())
+    wanted = torch.autograd.grad(expected, leaves, grad)
+    check.close(grads[0], wanted[0])
+    check.close(grads[1], wanted[1])
+    check.close(correlated, wanted[1])
+
+
 @pytest.mark.parametrize(("shape", "groups"), [((6, 9), 3), ((4, 4), 4), ((2, 8), 2), ((1, 5), 1)])
 def test_reference_of_groups(case, check, shape, groups):
     found, offsets = case(2), stencil(2, 1).numpy()

@@ -98,14 +98,16 @@ def test_blur(lattice):
     assert_same_bits(lambda v: ops.blur(v, neighbors, 3, [0.5, 1.0, 0.5], False), values)
 
 
-@pytest.mark.parametrize("groups", [1, 2])
-def test_convolve(lattice, groups):
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "groups"), [(16, 6, 1), (16, 6, 2), (1, 16, 1), (32, 48, 1)]
+)
+def test_convolve(lattice, inputs, outputs, groups):
     neighbors = lattice.neighbors()
     opposite = ops.opposite(lattice.code, 3, 1, "full")
-    values, filter = random_values(lattice, 16), torch.randn(15, 16 // groups, 6)
+    values, filter = random_values(lattice, inputs), torch.randn(15, inputs // groups, outputs)
     rest = (neighbors, opposite, groups)
     assert_same_bits(lambda v, f: ops.convolve(v, f, *rest), values, filter)
-    grad = random_values(lattice, 6)
+    grad = random_values(lattice, outputs)
     assert_same_bits(lambda v, g: ops.correlate(v, g, *rest), values, grad)
 
 

@@ -14,9 +14,9 @@ def test_products(monkeypatch, library, dtype, rows, inputs, outputs):
     if library == "MKL":
         monkeypatch.setattr(products, "_onednn_linear", lambda: None)
     left = torch.randn(rows, inputs, dtype=dtype)
-    matrix, out = torch.randn(outputs, inputs, dtype=dtype), torch.empty(rows, outputs, dtype=dtype)
+    matrix, out = torch.randn(inputs, outputs, dtype=dtype), torch.empty(rows, outputs, dtype=dtype)
     made = products.multiply(left, matrix, out)
-    torch.testing.assert_close(made, (left.double() @ matrix.double().t()).to(dtype))
+    torch.testing.assert_close(made, (left.double() @ matrix.double()).to(dtype))
     total = torch.ones(inputs, outputs, dtype=dtype)
     products.add_product(total, left, made)
     expected = (1 + left.double().t() @ made.double()).to(dtype)
