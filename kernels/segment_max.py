@@ -12,16 +12,30 @@ import warp as wp
 from permutogeo.kernels import rows
 from permutogeo.kernels.module import NOT_NEGATIVE, kernel, named
 
+# Rows of a thread on the CPU, which reads the arguments of a launch again for each index.
+OWNED = 16
+
 
 @cache
 def make(corners: int, dtype: type) -> SimpleNamespace:
     module = named("segment_max", corners, dtype)
     Row16, Row4, Row1 = rows.types(dtype)
+    owned, ahead, prefetch = OWNED, rows.AHEAD, rows.prefetch(dtype)
     largest16, largest4, largest1 = rows.per_block(dtype, lambda Row: _largest(Row, corners))
     sums = rows.per_block(dtype, lambda Row: _sum_attaining(Row, corners, dtype))
     sum16, sum4, sum1 = sums
     share16, share4, share1 = rows.per_block(dtype, lambda Row: _share(Row, corners, dtype))
     spread16, spread4, spread1 = rows.per_block(dtype, lambda Row: _spread(Row, corners, dtype))
+
+    @wp.func
+    def prefetch_next(
+        x: wp.array2d(dtype=Row16),
+        v: int,
+        begin: wp.array1d(dtype=wp.int32),
+        order: wp.array1d(dtype=wp.int32),
+    ):
+        for e in range(begin[v] + ahead, wp.min(begin[v + 1] + ahead, order.shape[0])):
+            prefetch(x, order[e] / corners)
 
     @kernel(module)
     def maximum(
@@ -35,11 +49,12 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         out4: wp.array2d(dtype=Row4),
         out1: wp.array2d(dtype=Row1),
     ):
-        """Maximum over the points at a vertex, 0 without any. A thread owns a vertex."""
-        v = wp.tid() + start
-        largest16(x16, v, begin, order, out16)
-        largest4(x4, v, begin, order, out4)
-        largest1(x1, v, begin, order, out1)
+        """Maximum over the points at a vertex, 0 without any. A thread owns ``OWNED`` vertices."""
+        first = (wp.tid() + start) * owned
+        for v in range(first, wp.min(first + owned, out1.shape[0])):
+            largest16(x16, v, begin, order, out16)
+            largest4(x4, v, begin, order, out4)
+            largest1(x1, v, begin, order, out1)
 
     @kernel(module)
     def attaining(
@@ -59,11 +74,13 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         out4: wp.array2d(dtype=Row4),
         out1: wp.array2d(dtype=Row1),
     ):
-        """Sum of ``term`` over the points that attain the maximum. A thread owns a vertex."""
-        v = wp.tid() + start
-        sum16(term16, x16, most16, v, begin, order, out16)
-        sum4(term4, x4, most4, v, begin, order, out4)
-        sum1(term1, x1, most1, v, begin, order, out1)
+        """Sum of ``term`` over the points that attain the maximum. A thread owns ``OWNED``
+        vertices."""
+        first = (wp.tid() + start) * owned
+        for v in range(first, wp.min(first + owned, out1.shape[0])):
+            sum16(term16, x16, most16, v, begin, order, out16)
+            sum4(term4, x4, most4, v, begin, order, out4)
+            sum1(term1, x1, most1, v, begin, order, out1)
 
     @kernel(module)
     def share(
@@ -84,11 +101,13 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         out1: wp.array2d(dtype=Row1),
     ):
         """``grad`` divided by the number of points that attain the maximum, and one more where it
-        is zero. A thread owns a vertex."""
-        v = wp.tid() + start
-        share16(grad16, x16, most16, v, begin, order, out16)
-        share4(grad4, x4, most4, v, begin, order, out4)
-        share1(grad1, x1, most1, v, begin, order, out1)
+        is zero. A thread owns ``OWNED`` vertices."""
+        first = (wp.tid() + start) * owned
+        for v in range(first, wp.min(first + owned, out1.shape[0])):
+            prefetch_next(x16, v, begin, order)
+            share16(grad16, x16, most16, v, begin, order, out16)
+            share4(grad4, x4, most4, v, begin, order, out4)
+            share1(grad1, x1, most1, v, begin, order, out1)
 
     @kernel(module)
     def spread(
@@ -107,11 +126,12 @@ def make(corners: int, dtype: type) -> SimpleNamespace:
         out4: wp.array2d(dtype=Row4),
         out1: wp.array2d(dtype=Row1),
     ):
-        """Transpose of ``attaining``. A thread owns a point."""
-        i = wp.tid() + start
-        spread16(part16, x16, most16, i, vertex, out16)
-        spread4(part4, x4, most4, i, vertex, out4)
-        spread1(part1, x1, most1, i, vertex, out1)
+        """Transpose of ``attaining``. A thread owns ``OWNED`` points."""
+        first = (wp.tid() + start) * owned
+        for i in range(first, wp.min(first + owned, out1.shape[0])):
+            spread16(part16, x16, most16, i, vertex, out16)
+            spread4(part4, x4, most4, i, vertex, out4)
+            spread1(part1, x1, most1, i, vertex, out1)
 
     return SimpleNamespace(
         module=module, maximum=maximum, attaining=attaining, share=share, spread=spread

@@ -18,7 +18,7 @@ def cached(cache: dict, name: Hashable, make: Callable[[], Any]) -> Any:
     It is computed outside of inference mode, so that training can use it later.
     """
     if name not in cache:
-        if not torch.compiler.is_dynamo_compiling() and torch.is_inference_mode_enabled():
+        if torch.is_inference_mode_enabled() and not torch.compiler.is_dynamo_compiling():
             with torch.inference_mode(False):
                 cache[name] = make()
         else:

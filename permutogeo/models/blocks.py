@@ -41,8 +41,11 @@ class LatticeBlock(torch.nn.Module):
 
     def forward(self, values: Tensor, lattice: Lattice) -> Tensor:
         for conv, norm in zip(self.convs, self.norms, strict=True):
-            out = norm(conv(values, lattice), lattice)
-            values = (out + values if out.shape == values.shape else out).relu()
+            out = conv(values, lattice)
+            if out.shape == values.shape:
+                values = (norm(out, lattice) + values).relu()
+            else:
+                values = norm(out, lattice, relu=True)
         return values
 
 

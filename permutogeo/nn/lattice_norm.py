@@ -17,6 +17,8 @@ from permutogeo.nn.layer import LazyLayer
 from permutogeo.ops import batch_norm, normalize, statistics
 
 _DISTRIBUTED = dist.is_available()
+# Of the statistics of a batch in the running ones.
+_Factors = tuple[Tensor, Tensor]
 
 
 class LatticeNorm(LazyLayer):
@@ -118,38 +120,42 @@ class LatticeNorm(LazyLayer):
 
     _reset_sized = reset_parameters
 
-    def forward(self, values: Tensor, lattice: Lattice) -> Tensor:
+    def forward(self, values: Tensor, lattice: Lattice, relu: bool = False) -> Tensor:
         """Normalize values at vertices.
 
         Args:
             values: Values at the vertices of ``lattice``.
             lattice: The lattice, whose points give the mass of each vertex.
+            relu: Whether to apply a ReLU to the result, in the same pass over it.
         """
         wide = self.receive(values, lattice)
         if self.training or self.running_mean is None or self.running_var is None:
-            out, mean, var, count = self._normalize(wide, lattice)
+            out, mean, var, factors = self._normalize(wide, lattice, relu)
             if self.training and self.track_running_stats:
-                self._track(mean.detach(), var.detach(), count)
+                self._track(mean.detach(), var.detach(), *factors)
         else:
             mean, var = self.running_mean, self.running_var
-            out = normalize(wide, mean, var, self.weight, self.bias, self.eps)
+            out = normalize(wide, mean, var, self.weight, self.bias, self.eps, relu)
         return out if out.dtype == values.dtype else out.to(values.dtype)
 
-    def _normalize(self, values: Tensor, lattice: Lattice) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Return the normalized values, mean and variance ``[C]`` and the number of points of the
-        batch."""
+    def _normalize(
+        self, values: Tensor, lattice: Lattice, relu: bool
+    ) -> tuple[Tensor, Tensor, Tensor, _Factors]:
+        """Return the normalized values, mean and variance ``[C]`` of the batch, and the factors of
+        these in the running statistics."""
         dtype = values.dtype
-        mass, count = lattice.cached_constant(
+        mass, count, factors = lattice.cached_constant(
             ("mass and total", dtype), lambda: _mass_and_total(lattice, dtype)
         )
         weight, bias, shared = self.weight, self.bias, self._is_shared(lattice)
         if self.fused and not shared and weight is not None and bias is not None:
-            return *batch_norm(values, mass, count, weight, bias, self.eps), count
+            return *batch_norm(values, mass, count, weight, bias, self.eps, relu), factors
         if self.fused and not shared:
             mean, var = statistics(values, mass, count)
         else:
             mean, var, count = self._statistics(values, lattice, mass, count)
-        return normalize(values, mean, var, weight, bias, self.eps), mean, var, count
+            factors = _factors(count)
+        return normalize(values, mean, var, weight, bias, self.eps, relu), mean, var, factors
 
     def _statistics(
         self, values: Tensor, lattice: Lattice, mass: Tensor, count: Tensor
@@ -185,16 +191,15 @@ class LatticeNorm(LazyLayer):
             return sum_over_ranks(sums, Ranks(self.process_group))
         return lattice.incidence.total(sums)
 
-    def _track(self, mean: Tensor, var: Tensor, count: Tensor) -> None:
+    def _track(self, mean: Tensor, var: Tensor, present: Tensor, correction: Tensor) -> None:
         tracked = self.running_mean, self.running_var, self.num_batches_tracked
         running_mean, running_var, batches = tracked
         assert running_mean is not None and running_var is not None and batches is not None
         batches.add_(1)
-        share = 1.0 / batches if self.momentum is None else self.momentum
-        share = torch.where(count > 0, share, 0.0).to(running_mean.dtype)
-        unbiased = var * (count / (count - 1).clamp(min=1.0)).detach()
-        if running_mean.dtype != mean.dtype:
-            mean, unbiased = mean.to(running_mean.dtype), unbiased.to(running_mean.dtype)
+        share = present * (1.0 / batches if self.momentum is None else self.momentum)
+        unbiased, dtype = var * correction, running_mean.dtype
+        if dtype != mean.dtype:
+            mean, unbiased, share = mean.to(dtype), unbiased.to(dtype), share.to(dtype)
         running_mean.lerp_(mean, share)
         running_var.lerp_(unbiased, share)
 
@@ -206,10 +211,17 @@ class LatticeNorm(LazyLayer):
         )
 
 
-def _mass_and_total(lattice: Lattice, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Return the mass of each vertex ``[M, 1]``, and their sum ``[]``."""
+def _mass_and_total(lattice: Lattice, dtype: torch.dtype) -> tuple[Tensor, Tensor, _Factors]:
+    """Return the mass of each vertex ``[M, 1]``, their sum ``[]``, and :func:`_factors`."""
     mass = lattice.mass(dtype)
-    return mass, mass.sum(0)[0]
+    count = mass.sum(0)[0]
+    return mass, count, _factors(count)
+
+
+def _factors(count: Tensor) -> _Factors:
+    """Return whether a batch has points, as 0 or 1, and the factor of its unbiased variance."""
+    count = count.detach()
+    return (count > 0).to(count.dtype), count / (count - 1).clamp(min=1.0)
 
 
 def _several_ranks(group: Any = None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -9,14 +10,22 @@ from torch import Tensor
 
 from permutogeo.kernels import batch_norm as kernels
 from permutogeo.ops._library import is_plain
-from permutogeo.runtime import bridge, memory
+from permutogeo.runtime import bridge, memory, threads
 
-# Fewer values are normalized faster by torch's operators, of which each is a pass over memory.
-_FEWEST_VALUES = 2**15
+# Fewer values are normalized by torch's operators in less Python and no more time.
+_FEWEST_VALUES = 2**13
+# Fewest runs of rows for which several threads are faster than one.
+_FEWEST_RUNS = 8
 
 
 def batch_norm(
-    values: Tensor, mass: Tensor, count: Tensor, weight: Tensor, bias: Tensor, eps: float
+    values: Tensor,
+    mass: Tensor,
+    count: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+    relu: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Normalize rows by their weighted mean and variance.
 
@@ -27,20 +36,20 @@ def batch_norm(
         weight: Factor ``[C]`` of the normalized rows.
         bias: Added to them, ``[C]``.
         eps: Added to the variance.
+        relu: Whether a ReLU follows.
 
     Returns:
         The normalized rows, and mean and variance ``[C]``.
     """
     tensors = (values, mass, count, weight, bias)
     if _fuses(*tensors):
-        return _Fused.apply(*tensors, eps)
+        return _fused(*tensors, eps, relu)
     mean, var = statistics(values, mass, count)
-    return normalize(values, mean, var, weight, bias, eps), mean, var
+    return normalize(values, mean, var, weight, bias, eps, relu), mean, var
 
 
 def _fuses(values: Tensor, mass: Tensor, count: Tensor, weight: Tensor, bias: Tensor) -> bool:
-    """Return whether to use the kernels: for ordinary tensors on the CPU of which passes over
-    memory cost more than calls."""
+    """Return whether to use the kernels: for ordinary tensors on the CPU that are not tiny."""
     if torch.compiler.is_compiling() or not values.is_cpu or values.numel() < _FEWEST_VALUES:
         return False
     if not values.dtype == weight.dtype == bias.dtype == mass.dtype or mass.requires_grad:
@@ -63,34 +72,44 @@ def normalize(
     weight: Tensor | None,
     bias: Tensor | None,
     eps: float,
+    relu: bool = False,
 ) -> Tensor:
     """Return rows of the given mean and variance as rows of mean ``bias`` and deviation
-    ``weight``."""
+    ``weight``, and if ``relu`` their positive part."""
     out = (values - mean) * (var + eps).rsqrt()
-    return out if weight is None or bias is None else out * weight + bias
+    if weight is not None and bias is not None:
+        out = out * weight + bias
+    return out.relu() if relu else out
+
+
+def _launch(kernel: Any, *args: Any) -> None:
+    """Launch all steps at once, or one by one on several threads."""
+    *_, out = args
+    device, runs = out.device, -(-out.shape[0] // kernels.RUN)
+    if threads.count() == 1 or runs < _FEWEST_RUNS:
+        bridge.launch(kernel, 1, sum(kernels.STEPS), runs, *args, device=device)
+        return
+    for step in kernels.STEPS:
+        size = 1 if step == kernels.COMBINE else runs
+        bridge.launch(kernel, size, step, 1, *args, device=device, grain=_FEWEST_RUNS // 2)
 
 
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> Any:
-        values, mass, count, weight, bias, eps = inputs
-        x = values.detach().contiguous()
-        run = bridge.load_kernels(kernels.make, x.dtype, device=x.device)
-        runs = -(-len(x) // kernels.RUN)
-        total, partial = x.new_empty(runs, 1), x.new_empty(2 * runs, x.shape[1])
-        bridge.launch(run.moments, runs, mass, x, total, partial, device=x.device, grain=4)
-        means, squares = partial.view(runs, 2, -1).unbind(1)
-        divisor = torch.where(count > 0, count, 1.0)
-        mean = (total * means).sum(0).div_(divisor)
-        # The squares about the mean of all rows follow from those about the means of the runs.
-        squares = squares + total * (means - mean).square_()
-        var = squares.sum(0).div_(divisor)
-        scale = (var + eps).rsqrt_()
-        by = torch.stack([mean, scale * weight, bias])
+        values, mass, total_mass, weight, bias, eps, relu = inputs
+        x, floor = values.contiguous(), 0.0 if relu else -math.inf
+        count, channels = x.shape
+        runs = -(-count // kernels.RUN)
+        total, moments = x.new_empty(runs, 1), x.new_empty(2 * runs, channels)
+        by = x.new_empty(5, channels)
         out = memory.empty(*x.shape, dtype=x.dtype, device=x.device)
-        bridge.launch(run.apply, len(x), x, by, out, device=x.device)
-        ctx.save_for_backward(values, mass, count, weight, bias)
-        ctx.eps, ctx.known = eps, (by, scale, divisor)
+        run = bridge.load_kernels(kernels.make, x.dtype, device=x.device)
+        scalars = (weight, bias, eps, floor)
+        _launch(run.normalize, mass, x, *scalars, total, moments, moments, by, by, out)
+        ctx.save_for_backward(values, mass, total_mass, weight, bias)
+        ctx.eps, ctx.relu, ctx.known = eps, relu, (total, floor, by)
+        mean, var = by[0], by[4]
         ctx.mark_non_differentiable(mean, var)
         return out, mean, var
 
@@ -99,19 +118,19 @@ class _Fused(torch.autograd.Function):
         values, mass, count, weight, bias = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative follows
             return _differentiable(ctx, grad, values, mass, count, weight, bias)
-        by, scale, divisor = ctx.known
+        total, floor, by = ctx.known
         x, grad = values.contiguous(), grad.contiguous()
-        run = bridge.load_kernels(kernels.make, x.dtype, device=x.device)
-        runs = -(-len(x) // kernels.RUN)
-        partial = x.new_empty(2 * runs, x.shape[1])
-        bridge.launch(run.products, runs, x, by, grad, partial, device=x.device, grain=4)
-        total, weighted = partial.view(runs, 2, -1).sum(0)
-        grad_weight = weighted * scale
-        first = by[1] / divisor
-        steps = torch.stack([by[0], by[1], first * total, first * grad_weight * scale])
+        channels = x.shape[1]
+        products, back = x.new_empty(2 * total.shape[0], channels), x.new_empty(4, channels)
         out = memory.empty(*x.shape, dtype=x.dtype, device=x.device)
-        bridge.launch(run.adjoint, len(x), mass, x, steps, grad, out, device=x.device)
-        return out, None, None, grad_weight, total, None
+        run = bridge.load_kernels(kernels.make, x.dtype, device=x.device)
+        twice = (products, products, back, back)
+        _launch(run.backward, mass, total, x, floor, by, by, grad, *twice, out)
+        return out, None, None, back[2], back[3], None, None
+
+
+# The base class's: torch's own looks for transforms, which ``_fuses`` has excluded.
+_fused = super(torch.autograd.Function, _Fused).apply
 
 
 def _differentiable(
@@ -124,10 +143,10 @@ def _differentiable(
     bias: Tensor,
 ) -> tuple:
     """Return the gradients by torch's own operators, which have derivatives."""
-    out = normalize(values, *statistics(values, mass, count), weight, bias, ctx.eps)
+    out = normalize(values, *statistics(values, mass, count), weight, bias, ctx.eps, ctx.relu)
     needed = [ctx.needs_input_grad[i] for i in (0, 3, 4)]
     given = zip((values, weight, bias), needed, strict=True)
     inputs = [each for each, is_needed in given if is_needed]
     grads = iter(torch.autograd.grad(out, inputs, grad, create_graph=True))
     grad_values, *others = (next(grads) if is_needed else None for is_needed in needed)
-    return grad_values, None, None, *others, None
+    return grad_values, None, None, *others, None, None

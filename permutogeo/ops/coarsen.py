@@ -12,6 +12,8 @@ from permutogeo.runtime import bridge, memory
 
 # Codes that a binary search finds sooner than a hash table is made.
 _FEW_CODES = 4096
+# Vertices of a thread on the CPU, which reads the arguments of a launch again for each index.
+_OWNED = 16
 
 
 def _coarsen(
@@ -27,24 +29,27 @@ def _coarsen(
     device, count = code.device, code.shape[0]
     coarse_box = boxes.halve(box)
     words = coarse_box.shape[1] - 2
-    ends = memory.empty(2, count, words, dtype=torch.int64, device=device)
     code, box = code.contiguous(), box.contiguous()
-    run = bridge.load_kernels(kernels.make, words, device=device)
-    bridge.launch(
-        run.halve,
-        count,
-        code,
-        box,
-        coarse_box,
-        ends.view(2, count * words),
-        device=device,
-    )
     if device.type == "cpu" and marks.suit(coarse_box, 2 * count):
+        ends = torch.empty(count, 2, dtype=torch.int64)
+        _halve(code, box, coarse_box, ends.t())
         coarse, vertex = marks.unique(ends.view(-1), coarse_box)
-    else:
-        coarse = unique_codes(ends.unbind())
-        vertex = _positions(ends.view(-1, words), coarse)
+        return coarse, coarse_box, vertex.view(count, 2)
+    ends = memory.empty(2, count, words, dtype=torch.int64, device=device)
+    _halve(code, box, coarse_box, ends.view(2, count * words))
+    coarse = unique_codes(ends.unbind())
+    vertex = _positions(ends.view(-1, words), coarse)
     return coarse, coarse_box, vertex.view(2, count).t().contiguous()
+
+
+def _halve(
+    code: torch.Tensor, box: torch.Tensor, coarse_box: torch.Tensor, ends: torch.Tensor
+) -> None:
+    """Write the codes of both ends of each vertex, ``[2, M words]``."""
+    run = bridge.load_kernels(kernels.make, coarse_box.shape[1] - 2, device=code.device)
+    owned = _OWNED if code.device.type == "cpu" else 1
+    size, arguments = -(-code.shape[0] // owned), (owned, code, box, coarse_box, ends)
+    bridge.launch(run.halve, size, *arguments, device=code.device, grain=1024 // owned)
 
 
 def _positions(wanted: torch.Tensor, code: torch.Tensor) -> torch.Tensor:

@@ -19,6 +19,7 @@ from permutogeo.ops._library import define, ops
 from permutogeo.ops.neighbors import with_zero_row
 from permutogeo.ops.splat import combine
 from permutogeo.runtime import bridge, memory, threads
+from permutogeo.runtime.products import multiply
 
 # Size of a chunk of gathered rows: it fits into a core's cache.
 _CHUNK_BYTES = 4 * 2**20
@@ -110,9 +111,12 @@ def _is_small(values: torch.Tensor, neighbors: torch.Tensor, groups: int) -> boo
 def _gather_all(values: torch.Tensor, neighbors: torch.Tensor) -> tuple[torch.Tensor, int]:
     """Return the neighbors' values of all vertices ``[M, K (C + extra)]``, and ``extra``."""
     extra = _padding(values, 1)
-    padded = torch.constant_pad_nd(values, (0, extra, 1, 0))
-    rows = padded.index_select(0, (neighbors + 1).reshape(-1))
-    return rows.view(neighbors.shape[0], -1), extra
+    padded = torch.constant_pad_nd(values, (0, extra, 0, 1))
+    count, taps = neighbors.shape
+    rows = padded.new_empty(count, taps, padded.shape[1])
+    # Faster for short rows than `index_select`. The last row, of zeros, stands for absent ones.
+    padded.numpy().take(neighbors.numpy(), 0, rows.numpy(), "wrap")
+    return rows.view(count, -1), extra
 
 
 def _convolve_small(values, filter, neighbors):
@@ -127,14 +131,21 @@ def _convolve_small_backward(values, filter, grad, neighbors, opposite):
     if extra:
         filter = pad(filter, (0, extra))
     grad_values = _product(rows, _matrix(_transposed(filter, opposite, 1), 1)[0])
-    sums = torch.mm(values.t(), rows)
+    sums = _sum_outer(values, rows)
     return grad_values, _filter_gradient(sums, neighbors, opposite, 1, grad.shape[1])
+
+
+def _sum_outer(values: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Return the sum of the outer products of the rows of two matrices."""
+    if rows.shape[1] < _FEW_COLUMNS:
+        return torch.mm(rows.t(), values).t().contiguous()
+    return torch.mm(values.t(), rows)
 
 
 def _product(rows: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
     if matrix.shape[1] < _FEW_COLUMNS:
         return torch.mm(matrix.t(), rows.t()).t().contiguous()
-    return torch.mm(rows, matrix)
+    return multiply(rows, matrix)
 
 
 def _convolve(values, filter, neighbors, opposite, groups):
@@ -187,6 +198,10 @@ def _correlate(values, grad, neighbors, opposite, groups):
 
 def _gathered_correlation(values, grad, neighbors, opposite, groups):
     """Return the filter's gradient from the neighbors of ``grad``."""
+    if _is_small(grad, neighbors, groups):
+        rows, _ = _gather_all(grad, neighbors)
+        sums = _sum_outer(values, rows)
+        return _filter_gradient(sums, neighbors, opposite, groups, grad.shape[1])
     outputs, extra = grad.shape[1], _padding(grad, groups)
     if extra:
         grad = pad(grad, (0, extra))
@@ -215,7 +230,9 @@ def _sum_outer_products(values, grad, neighbors, groups, product=None):
                 if product is not None:
                     matrix, out = product
                     _multiply(rows, matrix, out[first:last])
-                if groups == 1:
+                if groups == 1 and gather.row < _FEW_COLUMNS:
+                    sums[part, 0] += _sum_outer(columns[0, :, first:last].t(), rows[0])
+                elif groups == 1:
                     sums[part, 0].addmm_(columns[0, :, first:last], rows[0])
                 else:
                     sums[part].baddbmm_(columns[:, :, first:last], rows)
@@ -259,7 +276,9 @@ def _multiply(rows: torch.Tensor, matrix: torch.Tensor, out: torch.Tensor) -> No
     if matrix.shape[0] == 1 and out.shape[1] < _FEW_COLUMNS:
         out.copy_(torch.mm(matrix[0].t(), rows[0].t()).t())
     elif matrix.shape[0] == 1:
-        torch.mm(rows[0], matrix[0], out=out)
+        product = multiply(rows[0], matrix[0], out)
+        if product is not out:
+            out.copy_(product)
     else:
         out.copy_(torch.bmm(rows, matrix).transpose(0, 1).reshape(out.shape))
 

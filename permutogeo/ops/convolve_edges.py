@@ -38,8 +38,8 @@ _FEWEST_ROWS, _FEW_ROWS, _MOST_ROWS = 1024, 4096, 8192
 
 
 # Fewest rows of a neighbor table whose present neighbors alone are convolved, and the largest share
-# of them by the smaller number of channels: gathers and sums outweigh narrow products.
-_FEWEST_TARGETS = 4096
+# of them, by the smaller number of channels: gathers and sums outweigh narrow products.
+_FEWEST_TARGETS, _FEWEST_WIDE_TARGETS, _WIDE = 4096, 1024, 128
 _MOST_PRESENT = ((48, 0.75), (24, 0.4))
 # Rows of a neighbor table that are looked at.
 _SAMPLE = 2048
@@ -55,11 +55,10 @@ def edges_pay(neighbors: torch.Tensor, inputs: int, outputs: int) -> bool:
         inputs: Input channels.
         outputs: Output channels.
     """
-    count = neighbors.shape[0]
-    if count < _FEWEST_TARGETS or neighbors.device.type != "cpu":
+    count, width = neighbors.shape[0], inputs if inputs < outputs else outputs
+    if count < (_FEWEST_WIDE_TARGETS if width >= _WIDE else _FEWEST_TARGETS):
         return False
-    width = min(inputs, outputs)
-    if width < _MOST_PRESENT[-1][0]:
+    if width < _MOST_PRESENT[-1][0] or neighbors.device.type != "cpu":
         return False
     most = next(share for least, share in _MOST_PRESENT if width >= least)
     sample = neighbors[:: -(-count // _SAMPLE)]
@@ -152,7 +151,7 @@ def _convolve_edges(values, filter, edges, begin, back_edges, back_begin, opposi
                 torch.index_select(values, 0, source[start:end], out=gathered[: end - start])
                 for tap, first, last in group:
                     part = slice(first - start, last - start)
-                    made = multiply(gathered[part], matrix[tap], product[part])
+                    made = multiply(gathered[part], matrix[tap].t(), product[part])
                 if len(group) == 1:
                     add(start, end - start, made)
                 else:

@@ -24,8 +24,12 @@ def _launch(name: str, size: int, first: tuple, *tensors: torch.Tensor, corners:
     inputs = [each.contiguous() for each in tensors]
     device, rows = like.device, bridge.Rows(*inputs, out)
     run = rows.load(kernels.make, kernels.make_gpu, corners, like.dtype, device=device)
-    arguments = (*first, *inputs, out)
-    bridge.launch(getattr(run, name), size, *arguments, device=device, inner=rows.blocks)
+    kernel, arguments = getattr(run, name), (*first, *inputs, out)
+    if rows.lanes:
+        bridge.launch(kernel, size, *arguments, device=device, inner=rows.blocks)
+    else:
+        owned = kernels.OWNED
+        bridge.launch(kernel, -(-size // owned), *arguments, device=device, grain=1024 // owned)
     return out
 
 

@@ -12,24 +12,25 @@ _FEWEST_OPERATIONS = 2**21
 _FEWEST_TRANSPOSED = 2**23
 
 
-def multiply(rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
-    """Return ``rows @ matrix.t()``, in ``out`` or, by oneDNN, in a tensor of its own.
+def multiply(rows: Tensor, matrix: Tensor, out: Tensor | None = None) -> Tensor:
+    """Return ``rows @ matrix``, by MKL in ``out`` if it is given, or in a new tensor.
 
     Not recorded by autograd. The choice between the libraries depends on sizes only.
 
     Args:
         rows: ``[n, C]``.
-        matrix: ``[C', C]``.
+        matrix: ``[C, C']``.
         out: ``[n, C']``.
     """
-    if uses_onednn(rows, len(rows) * matrix.numel()):
-        return _onednn_linear()(rows, matrix, None, "none", [], "")  # type: ignore[misc]
-    return torch.mm(rows, matrix.t(), out=out)
+    size = rows.shape[0] * matrix.shape[0] * matrix.shape[1]
+    if 2 * size >= _FEWEST_OPERATIONS and uses_onednn(rows, size):
+        return _onednn_linear()(rows, matrix.t(), None, "none", [], "")  # type: ignore[misc]
+    return torch.mm(rows, matrix, out=out)
 
 
 def add_product(total: Tensor, left: Tensor, right: Tensor) -> None:
     """Add ``left.t() @ right`` to ``total``, not recorded by autograd."""
-    if uses_onednn(left, len(left) * total.numel(), _FEWEST_TRANSPOSED):
+    if uses_onednn(left, left.shape[0] * total.numel(), _FEWEST_TRANSPOSED):
         linear = _onednn_linear()
         total.add_(linear(left.t(), right.t(), None, "none", [], ""))  # type: ignore[misc]
     else:
