@@ -100,7 +100,7 @@ def _build_memory(count: str, dim: str) -> None:
     lattice = pg.Lattice.build(feature)
     kept = [lattice.vertex, lattice.weight, lattice.code]
     size = sum(part.numel() * part.element_size() for part in kept)
-    print(json.dumps([(status("VmHWM") - before) / 1e3, size / 1e6]))
+    print(json.dumps([1024 * (status("VmHWM") - before) / 1e6, size / 1e6]))
 
 
 def reset_peak() -> None:

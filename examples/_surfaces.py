@@ -9,7 +9,7 @@ import torch
 from torch_geometric.data import Data
 
 from permutogeo.data import from_mesh, to_mesh
-from permutogeo.data.geometry import mesh_edges, vertex_normals
+from permutogeo.data.geometry import mean_edge_length, vertex_normals
 from permutogeo.data.open3d_loader import load_open3d
 
 o3d = load_open3d()
@@ -65,12 +65,11 @@ def creased(mesh, count, rng):
     Vertices near a plane are moved onto it, so that edges follow the crease.
     """
     pos = mesh.pos.double()
-    start, end = mesh_edges(mesh.face)
-    edge = float((pos[start] - pos[end]).norm(dim=1).mean())
+    edge = float(mean_edge_length(pos, mesh.face))
     for _ in range(int(rng.integers(2, 7))):
         across, along = (torch.from_numpy(v) for v in np.linalg.qr(rng.normal(size=(3, 3)))[0][:2])
         height = pos @ across
-        height = height - height.quantile(float(rng.uniform(0.1, 0.9))) if len(pos) > 1 else height
+        height = height - height.quantile(float(rng.uniform(0.1, 0.9)))
         near = height.abs() < 0.4 * edge
         pos = pos - (height * near).unsqueeze(1) * across
         height = torch.where(near, 0.0, height)
@@ -82,8 +81,7 @@ def creased(mesh, count, rng):
 def detailed(mesh, count, rng):
     """Return the mesh with relief: a sum of waves along its normals, a few edges long."""
     pos = mesh.pos.double()
-    start, end = mesh_edges(mesh.face)
-    edge = float((pos[start] - pos[end]).norm(dim=1).mean())
+    edge = float(mean_edge_length(pos, mesh.face))
     total = torch.zeros(len(pos), dtype=torch.float64)
     for _ in range(12):
         length = edge * float(np.exp(rng.uniform(np.log(5), np.log(25))))

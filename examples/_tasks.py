@@ -17,6 +17,7 @@ from permutogeo.datasets import (
     RoomScenes,
     StreetScenes,
 )
+from permutogeo.train import confusion
 from permutogeo.transforms import (
     RandomJitter,
     RandomRotation,
@@ -64,45 +65,40 @@ class Task:
     def counts(self, batch, answer):
         """Return how often each class got each answer, ``[classes, classes]``; with categories, for
         each item, ``[items, classes, classes]``."""
-        pairs = batch.y * self.classes + answer
-        size = self.classes**2
         if self.legal is None:
-            return torch.bincount(pairs, minlength=size).view(self.classes, self.classes)
-        pairs = batch.batch * size + pairs
-        found = torch.bincount(pairs, minlength=batch.num_graphs * size)
-        return found.view(-1, self.classes, self.classes)
+            return confusion(answer, batch.y, self.classes)
+        items = range(batch.num_graphs)
+        pairs = [(answer[batch.batch == i], batch.y[batch.batch == i]) for i in items]
+        return torch.stack([confusion(*pair, self.classes) for pair in pairs])
+
+
+def read_clouds(dataset, quick, few):
+    """Return the parts of a dataset with 512 points a cloud; if quick, ``few`` clouds with 64."""
+    thin = RandomSubsample(count=64 if quick else 512, seed=0)
+    parts = [list(dataset(split=name, transform=thin)) for name in PARTS]
+    return [part[:: max(1, len(part) // few) if quick else 1] for part in parts]
 
 
 def model_net(quick):
     """Clouds of ten classes, 512 points each."""
-    thin = RandomSubsample(count=512, seed=0)
-    parts = [list(ModelNet10(split=name, transform=thin)) for name in PARTS]
+    parts = read_clouds(ModelNet10, quick, 12)
     parts[1] = parts[1][::4]
-    if quick:
-        parts = [part[:: max(1, len(part) // 12)] for part in parts]
     augment = Compose([RandomStretch(), RandomJitter(0.01)])
     return Task("graph", parts, augment, lambda item: item.pos, 10, 16)
 
 
 def shapes(quick):
     """Clouds of the Princeton Shape Benchmark, 512 points each, seven classes."""
-    thin = RandomSubsample(count=64 if quick else 512, seed=0)
-    parts = [list(PrincetonShapes(split=name, transform=thin)) for name in PARTS]
-    if quick:
-        parts = [part[:: max(1, len(part) // 12)] for part in parts]
+    parts = read_clouds(PrincetonShapes, quick, 12)
     augment = Compose([RandomRotation(15, axis=1), RandomStretch(), RandomJitter(0.01)])
     return Task("graph", parts, augment, lambda item: item.pos, 7, 16)
 
 
 def parts(quick):
     """Clouds of 19 categories, 512 points each, with 94 parts; the category of a cloud is known."""
-    thin = RandomSubsample(count=64 if quick else 512, seed=0)
-    sets = [LabeledMeshes(split=name, transform=thin) for name in PARTS]
-    parts = [list(each) for each in sets]
-    if quick:
-        parts = [part[:: max(1, len(part) // 8)] for part in parts]
+    parts = read_clouds(LabeledMeshes, quick, 8)
     augment = Compose([RandomRotation(15, axis=1), RandomStretch()])
-    legal = sets[0].part_mask
+    legal = LabeledMeshes(split="val").part_mask
     return Task("point", parts, augment, _pos_and_normal, len(legal.t()), 8, legal)
 
 

@@ -74,7 +74,10 @@ TOP = {"permutogeo", "cli", "benchmarks"}
 BESIDE = {"kernels", "datasets", "benchmarks"}
 FOLDERS = ("permutogeo", "kernels", "datasets", "examples", "benchmarks", "tests")
 FILES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def each(paths):
+    return pytest.mark.parametrize("path", paths, ids=lambda path: str(path.relative_to(ROOT)))
 
 
 def module_of(path: Path) -> list[str]:
@@ -90,7 +93,8 @@ def room_of(module: list[str]) -> str | None:
     return "permutogeo" if module[1:] in front else module[1]
 
 
-def imports_of(tree: ast.AST, module: list[str]) -> Iterator[list[str]]:
+def imports_of(tree: ast.AST, path: Path) -> Iterator[list[str]]:
+    module = module_of(path)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".") for alias in node.names)
@@ -98,6 +102,11 @@ def imports_of(tree: ast.AST, module: list[str]) -> Iterator[list[str]]:
             base = module[: -node.level] if node.level else []
             base = base + (node.module.split(".") if node.module else [])
             yield from ([*base, alias.name] for alias in node.names)
+
+
+@cache
+def all_imports(path: Path) -> list[list[str]]:
+    return list(imports_of(ast.parse(path.read_text()), path))
 
 
 @cache
@@ -122,25 +131,23 @@ class WithoutFunctions(ast.NodeTransformer):
     visit_AsyncFunctionDef = visit_FunctionDef
 
 
-@each_file
+OF_THE_PACKAGE = [path for path in FILES if module_of(path)[0] == "permutogeo"]
+IN_ROOMS = [path for path in OF_THE_PACKAGE if room_of(module_of(path)) not in TOP]
+BUT_TESTS = [path for path in FILES if module_of(path)[0] != "tests"]
+
+
+@each(IN_ROOMS)
 def test_imports_go_one_way(path):
-    module = module_of(path)
-    room = room_of(module)
-    if room is None or room in TOP:
-        return
-    found = {room_of(name) for name in imports_of(ast.parse(path.read_text()), module)}
-    found -= {None, room, "permutogeo"}
+    room = room_of(module_of(path))
+    found = {room_of(name) for name in all_imports(path)} - {None, room, "permutogeo"}
     assert room in ROOMS, f"say in ROOMS what {room!r} may import"
     assert found <= ROOMS[room]
 
 
-@each_file
+@each(BUT_TESTS)
 def test_other_rooms_are_entered_by_their_doors(path):
-    module = module_of(path)
-    room = room_of(module)
-    if module[0] == "tests":
-        return
-    for name in imports_of(ast.parse(path.read_text()), module):
+    room = room_of(module_of(path))
+    for name in all_imports(path):
         target = room_of(name)
         if target in (None, room, "permutogeo", "kernels", "_version") or len(name) < 3:
             continue
@@ -152,11 +159,11 @@ def test_other_rooms_are_entered_by_their_doors(path):
         assert not any(part.startswith("_") for part in name[2:]), ".".join(name)
 
 
-@each_file
+@each(FILES)
 def test_foreign_packages_stay_in_their_rooms(path):
     module = module_of(path)
     room = room_of(module)
-    names = list(imports_of(ast.parse(path.read_text()), module))
+    names = all_imports(path)
     found = {name[0] for name in names}
     assert not found & BESIDE, "import them as permutogeo.kernels and so on"
     if room == "kernels":
@@ -169,12 +176,10 @@ def test_foreign_packages_stay_in_their_rooms(path):
         assert "open3d" not in found, "load_open3d brings the libusb that its wheel lacks"
 
 
-@each_file
+@each(OF_THE_PACKAGE)
 def test_heavy_packages_wait_until_needed(path):
-    module = module_of(path)
     tree = WithoutFunctions().visit(ast.parse(path.read_text()))
-    if module[0] == "permutogeo":
-        assert not HEAVY & {name[0] for name in imports_of(tree, module)}
+    assert not HEAVY & {name[0] for name in imports_of(tree, path)}
 
 
 def test_every_package_is_listed():

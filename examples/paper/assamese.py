@@ -7,7 +7,7 @@ character, and with a bilateral first layer of 7 taps over the pixels with ink; 
 LatticeCNet, whose layers are all on the lattice, and a plain CNN with batch normalization. All
 train for the same number of epochs, fewer than the paper's. Writes a table with the paper's
 figures, ``results.json``, curves and a page; resumes if interrupted. ``--only LeNet`` trains one
-network. Expect a test accuracy of 89 % for LatticeCNet and 77 % for BNN-DeepCNet
+network. Expect a test accuracy of 88 % for LatticeCNet and 77 % for BNN-DeepCNet
 (docs/reproduction.md).
 
 Options vary what the paper leaves open: ``--line-width`` and ``--stretch`` how characters are

@@ -211,9 +211,11 @@ class Incidence:
     def _record_use(self) -> bool:
         """Record a splat to come, and return whether to sort the corners for it: if there was one
         before, and where that pays."""
+        if torch.compiler.is_compiling():
+            return True  # Dynamo compiles again where a dictionary that it wrote has changed
         used = "used" in self._cache
         self._cache["used"] = True
-        return used and (torch.compiler.is_compiling() or ops.sorting_pays(self.vertex))
+        return used and ops.sorting_pays(self.vertex)
 
 
 def check_incidence(owner: Any, at: Any, lattice: Lattice) -> Incidence:

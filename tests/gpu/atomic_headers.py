@@ -39,7 +39,8 @@ def use_atomic_headers(folder: Path, broken: bool = False) -> None:
     """Compile kernels against headers with real atomics; ``broken`` ones show that races are found.
 
     A wait stands inside the broken compare-and-swap, between its load and its store, and before
-    the real one. Headers and kernels are kept in ``folder``.
+    the real one. Headers and kernels are kept in ``folder``, which further processes with the same
+    headers may use again.
     """
     os.environ["WARP_CACHE_PATH"] = str(folder / "cache")
     native = folder / "native"
@@ -47,6 +48,7 @@ def use_atomic_headers(folder: Path, broken: bool = False) -> None:
         Path(warp_build.warp_home) / "native",
         native,
         ignore=shutil.ignore_patterns("*.cu", "*.cpp", "libdevice"),
+        dirs_exist_ok=True,
     )
     header = native / "builtin.h"
     text, swaps = _COMPARE_AND_SWAP.subn(

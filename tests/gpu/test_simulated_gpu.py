@@ -20,8 +20,14 @@ def run(script, *arguments):
     return subprocess.run(command, capture_output=True, text=True, env=environment)
 
 
-def test_cuda_branches_match_the_oracle(tmp_path):
-    done = run("exercise_cuda.py", tmp_path, 90, 0)
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory):
+    """A folder of kernels that are compiled once for all tests."""
+    return tmp_path_factory.mktemp("simulated")
+
+
+def test_cuda_branches_match_the_oracle(kernels):
+    done = run("exercise_cuda.py", kernels, 90, 0)
     assert done.returncode == 0, done.stderr
     figures = re.fullmatch(
         r"90 cases, (\d+) launches, reads: (\d+) in a build, (\d+) after it\n", done.stdout
@@ -32,8 +38,8 @@ def test_cuda_branches_match_the_oracle(tmp_path):
     assert after == 0
 
 
-def test_sparse_convolutions_match_the_cpu(tmp_path):
-    done = run("exercise_spconv.py", tmp_path)
+def test_sparse_convolutions_match_the_cpu(kernels):
+    done = run("exercise_spconv.py", kernels)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "16 compared\n"
 
@@ -45,9 +51,9 @@ def test_broken_atomics_are_found(tmp_path):
     assert "AssertionError" in done.stderr or "KeyError" in done.stderr
 
 
-def test_layers_match_the_cpu_without_further_reads(tmp_path):
+def test_layers_match_the_cpu_without_further_reads(kernels):
     """A dense CRF reads once more: whether its unary is finite."""
-    done = run("exercise_layers.py", tmp_path)
+    done = run("exercise_layers.py", kernels)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 8
@@ -56,9 +62,9 @@ def test_layers_match_the_cpu_without_further_reads(tmp_path):
         assert reads <= line.startswith("DenseCRF"), line
 
 
-def test_graphs_of_kept_lattices_replay_on_other_values(tmp_path):
+def test_graphs_of_kept_lattices_replay_on_other_values(kernels):
     """Forward and backward passes hold nothing that a capture forbids or would freeze."""
-    done = run("exercise_capture.py", tmp_path)
+    done = run("exercise_capture.py", kernels)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 8
@@ -66,8 +72,8 @@ def test_graphs_of_kept_lattices_replay_on_other_values(tmp_path):
     assert lines[-1] == "refused: a build, a lattice without warm-up"
 
 
-def test_report_of_a_card(tmp_path):
-    done = run("exercise_bench.py", tmp_path)
+def test_report_of_a_card(kernels):
+    done = run("exercise_bench.py", kernels)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert {"device", "driver", "torch", "warp", "copy_gb_per_s"} <= set(report)
