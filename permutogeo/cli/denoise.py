@@ -1,5 +1,6 @@
 """``permutogeo denoise``: denoising of meshes and point clouds."""
 
+import os
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -177,6 +178,8 @@ def denoise(
             check_positive("--margin", margin)
         if method is Method.learned:
             check_weights(weights)
+        # Read when torch is loaded. Waiting threads of OpenMP would take a core from ours.
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         note_loading()
         from permutogeo.cli.denoise_files import DenoiseOptions
         from permutogeo.cli.denoise_runs import DenoiseRun

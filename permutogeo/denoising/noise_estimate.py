@@ -194,13 +194,15 @@ def reasons(before: Roughness, num_faces: Tensor) -> list[str]:
 
 def grouped_quantile(value: Tensor, group: Tensor, count: int, quantile: float) -> Tensor:
     """Return a quantile of the values of each group, ``[count]``; 0 for empty groups."""
-    order = value.argsort()
-    order = order[group[order].argsort(stable=True)]
     size = torch.bincount(group, minlength=count)
-    start = size.cumsum(0) - size
-    place = start + ((size - 1).clamp(min=0) * quantile).round().long()
+    place = ((size - 1).clamp(min=0) * quantile).round().long()
     if value.numel() == 0:
         return value.new_zeros(count)
+    if count == 1:  # needs no sorting
+        return value.kthvalue(1 + int(place)).values.unsqueeze(0)
+    order = value.argsort()
+    order = order[group[order].argsort(stable=True)]
+    place = place + size.cumsum(0) - size
     found = value[order][place.clamp(max=len(value) - 1)]
     return torch.where(size > 0, found, 0.0)
 

@@ -10,9 +10,12 @@ import torch
 from torch import Tensor
 
 from permutogeo.lattice import Lattice
+from permutogeo.runtime import memory
 
 # Rows per chunk: products of candidates, quadratic in their number, stay in the cache.
 CHUNK = 2**12
+# From this number of elements on, unused memory is returned to the system after so many lattices.
+LARGE, LATTICES_PER_TRIM = 2**17, 4
 TINY = 1e-12
 # Number of statistics of an element that depend on no lattice.
 NUM_ELEMENT_STATISTICS = 6
@@ -176,8 +179,11 @@ class NormalStage(torch.nn.Module):
             [2 * count, count, count, count, NUM_ELEMENT_STATISTICS + self.num_cues], 1
         )
         # Lattices over normals take most memory: they come first, while few columns are filled.
-        for number, pair in sorted(enumerate(self.bandwidths), key=lambda each: each[1][1] is None):
-            found = _lattice_means(x, surface, *pair)
+        order = sorted(range(count), key=lambda number: self.bandwidths[number][1] is None)
+        for place, number in enumerate(order):
+            if len(x) >= LARGE and place % LATTICES_PER_TRIM == 0:
+                memory.trim()
+            found = _lattice_means(x, surface, *self.bandwidths[number])
             for index, normal in enumerate(found.normals):
                 normals[:, len(first) + 2 * number + index] = normal
                 lengths[:, 2 * number + index] = found.lengths[index].squeeze(1)
@@ -191,17 +197,24 @@ class NormalStage(torch.nn.Module):
 
     def inputs(self, candidates: Candidates) -> Tensor:
         """Return the inputs of the MLP before standardization, ``[N, I]``."""
-        product = candidates.normals @ candidates.normals.transpose(1, 2)
-        count = self.num_candidates
-        row, column = torch.triu_indices(count, count, 1, device=product.device)
-        product = product.flatten(1).index_select(1, row * count + column)
+        count, first = self.num_candidates, candidates.statistics.size(1)
+        x, y, z = candidates.normals.permute(2, 1, 0).contiguous()
+        # Filled row by row: sums over three components are slow.
+        inputs = x.new_empty(self.num_inputs, len(candidates))
+        inputs[:first] = candidates.statistics.t()
+        start = first
+        for index in range(count - 1):
+            product = inputs[start : start + count - 1 - index]
+            torch.mul(x[index + 1 :], x[index], out=product)
+            product.addcmul_(y[index + 1 :], y[index]).addcmul_(z[index + 1 :], z[index])
+            start += len(product)
         # The sine of half the angle: the cosine is flat where normals agree.
-        distance = (1 - product).clamp(min=1e-6).sqrt()
-        return torch.cat([candidates.statistics, distance], 1)
+        inputs[first:].neg_().add_(1).clamp_(min=1e-6).sqrt_()
+        return inputs.t()
 
     def mix(self, candidates: Candidates) -> Tensor:
         """Return the normals ``[N, 3]`` mixed from candidates by the learned weights."""
-        x = ((self.inputs(candidates) - self.mean) / self.scale).clamp(-6, 6)
+        x = self.inputs(candidates).sub_(self.mean).div_(self.scale).clamp_(-6, 6)
         for lin in self.lins[:-1]:
             x = torch.nn.functional.silu(lin(x))
         total = (self.lins[-1](x).unsqueeze(2) * candidates.normals).sum(dim=1)

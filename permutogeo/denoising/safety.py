@@ -232,7 +232,7 @@ def _turn_back(elements: TriangleElements, pos: Tensor, step: Tensor, estimate: 
     was_folded = (before * estimate).sum(dim=1) < 0
     first, second = elements.neighbors()
     fold_before = (before[first] * before[second]).sum(dim=1) < FOLD
-    shortened = torch.zeros_like(update.count)
+    shortened = torch.zeros_like(update.used, dtype=torch.int32)
     for _ in range(BACKTRACKS):
         after = face_geometry(pos + step, face)[0]
         explained = (after * estimate).sum(dim=1)

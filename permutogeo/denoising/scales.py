@@ -111,7 +111,7 @@ def _generic_rotation() -> Tensor:
 
 
 def _band(elements: TriangleElements, weight: Tensor, length: float) -> Band:
-    near = torch.zeros_like(elements.update.count)
+    near = torch.zeros_like(elements.update.used, dtype=torch.float32)
     near[elements.face[:, weight > 0].reshape(-1)] = 1.0
     near = elements.update.average(near, CONTEXT).squeeze(1) > 0
     index = near[elements.face].all(dim=0).nonzero().squeeze(1)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 
+import numpy as np
 import torch
+from scipy.sparse import csr_matrix, diags
 from torch import Tensor
 
-from permutogeo.lattice import Incidence
+from permutogeo.data.geometry import corner_positions
 
 # Noise folds triangles over, and a folded triangle fits its plane as well as a flat one. The first
 # steps smooth the vertices of triangles whose normal is farther than this cosine from the target.
@@ -39,8 +41,8 @@ class VertexUpdate:
     where :math:`T(v)` are the triangles at vertex :math:`v` and :math:`\mathbf{c}_t` centroids. In
     the first steps vertices of folded triangles also move toward the mean of their neighbors; if
     the noise is correlated, later steps have momentum ("Some Methods of Speeding up the Convergence
-    of Iteration Methods", Polyak, 1964). Sums over triangles are a splat, and centroids a slice, on
-    the incidence of triangles and vertices.
+    of Iteration Methods", Polyak, 1964). Means over corners, triangles and neighbors are products
+    with sparse matrices.
 
     Args:
         face: Vertices of each triangle.
@@ -52,13 +54,11 @@ class VertexUpdate:
 
     def __init__(self, face: Tensor, num_vertices: int):
         self.face = face
-        ones = torch.ones(face.size(1), 3, device=face.device)
-        vertex = face.t().to(torch.int32).contiguous()
-        self.incidence = Incidence(vertex, ones, num_vertices, complete=True)
-        count = self.incidence.splat(ones[:, :1])
-        self.used, self.count = count > 0, count.clamp(min=1)
-        self._adjacency = _adjacency(face, num_vertices)
+        self._incidence = _incidence(face, num_vertices)
+        self.used = torch.from_numpy(np.diff(self._incidence.indptr) > 0).to(face.device)
+        self.used = self.used.unsqueeze(1)
         self.boundary = _boundary(face, num_vertices).unsqueeze(1)
+        self._means: dict[tuple[str, torch.dtype], Tensor] = {}
 
     def __call__(self, pos: Tensor, normal: Tensor, iterations: int) -> Tensor:
         """Return positions ``[V, 3]`` moved to fit normals ``[T, 3]`` of length 1 (0: ignored)."""
@@ -77,7 +77,7 @@ class VertexUpdate:
 
     def settle(self, pos: Tensor, normal: Tensor, iterations: int) -> Tensor:
         """Return fitted positions after further steps where the faces agree with their normals."""
-        a, b, c = pos[self.face]
+        a, b, c = corner_positions(pos, self.face)
         found = torch.nn.functional.normalize(torch.linalg.cross(b - a, c - a), dim=1)
         square = (found - normal).square().sum(dim=1, keepdim=True)
         around = self.average(self.triangle_mean(square), AGREEMENT_STEPS)
@@ -110,10 +110,6 @@ class VertexUpdate:
         total = pair.new_zeros(int(part.max()) + 1, 2).index_add(0, part, pair)
         return (total[:, 0] / total[:, 1].clamp(min=1e-30)).to(x.dtype)
 
-    def centers(self, pos: Tensor) -> Tensor:
-        """Return the centroids of the triangles, ``[T, 3]``."""
-        return self.incidence.slice(pos) / 3
-
     def smooth(self, pos: Tensor, iterations: int) -> Tensor:
         """Return positions ``[V, 3]`` smoothed without shrinking, after "A Signal Processing
         Approach to Fair Surface Design" (Taubin, 1995)."""
@@ -128,21 +124,46 @@ class VertexUpdate:
         return x
 
     def _unfold(self, pos: Tensor, normal: Tensor) -> Tensor:
-        a, b, c = pos[self.face]
+        a, b, c = corner_positions(pos, self.face)
         area = torch.linalg.cross(b - a, c - a)
         length = torch.linalg.vector_norm(area, dim=1)
         folded = (area * normal).sum(dim=1) < FOLDED * length
         # The mean of the neighbors of a boundary vertex lies inside: it would shrink the surface.
-        touched = (self.incidence.splat(folded.unsqueeze(1).to(pos.dtype)) > 0) & ~self.boundary
+        share = self.triangle_mean(folded.unsqueeze(1).to(pos.dtype))
+        touched = (share > 0) & ~self.boundary
         return torch.where(touched, pos + UNFOLDING_RATE * (self.neighbor_mean(pos) - pos), pos)
 
-    def neighbor_mean(self, pos: Tensor) -> Tensor:
-        """Return the mean of the neighbors, weighted by the number of shared triangles."""
-        return torch.where(self.used, self._adjacency.to(pos.dtype) @ pos / (2 * self.count), pos)
+    def centers(self, pos: Tensor) -> Tensor:
+        """Return the centroids of the triangles, ``[T, 3]``."""
+        return self._mean("corners", pos.dtype) @ pos
 
     def triangle_mean(self, x: Tensor) -> Tensor:
         """Return the mean ``[V, C]`` over the triangles at each vertex of values ``[T, C]``."""
-        return self.incidence.splat(x) / self.count
+        return self._mean("triangles", x.dtype) @ x
+
+    def neighbor_mean(self, pos: Tensor) -> Tensor:
+        """Return the mean of the neighbors, weighted by the number of shared triangles."""
+        return self._mean("neighbors", pos.dtype) @ pos
+
+    def _mean(self, kind: str, dtype: torch.dtype) -> Tensor:
+        """Return the sparse matrix of a mean, made on first use."""
+        key = (kind, dtype)
+        if key not in self._means:
+            self._means[key] = _row_means(self._links(kind), dtype, self.face.device)
+        return self._means[key]
+
+    def _links(self, kind: str) -> csr_matrix:
+        """Return the matrix whose rows have the weights of a mean."""
+        incidence = self._incidence
+        if kind == "triangles":
+            return incidence
+        if kind == "corners":
+            return incidence.T.tocsr()
+        shared, count = incidence @ incidence.T, np.diff(incidence.indptr)
+        # A vertex shares its triangles with itself; one without triangles is its own neighbor.
+        shared = shared + diags(np.where(count > 0, -count, 1).astype(np.float32), format="csr")
+        shared.eliminate_zeros()
+        return shared
 
 
 def _boundary(face: Tensor, num_vertices: int) -> Tensor:
@@ -157,11 +178,22 @@ def _boundary(face: Tensor, num_vertices: int) -> Tensor:
     return found
 
 
-def _adjacency(face: Tensor, num_vertices: int) -> Tensor:
-    """Return the number of triangles that each pair of vertices shares, sparse ``[V, V]``."""
-    pair = torch.cat([torch.stack([face, face.roll(shift, 0)]).flatten(1) for shift in (1, 2)], 1)
-    count = torch.ones(pair.size(1), device=face.device)
-    size = (num_vertices, num_vertices)
+def _incidence(face: Tensor, num_vertices: int) -> csr_matrix:
+    """Return how often each vertex is a corner of each triangle, ``[V, T]``."""
+    count = face.size(1)
+    corner = face.t().reshape(-1).cpu().numpy().astype(np.int32)
+    start = np.arange(0, 3 * count + 1, 3, dtype=np.int32)
+    ones = np.ones(len(corner), dtype=np.float32)
+    return csr_matrix((ones, corner, start), (count, num_vertices)).T.tocsr()
+
+
+def _row_means(matrix: csr_matrix, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return a matrix whose rows are divided by their sums, in torch."""
+    matrix.sort_indices()
+    total = torch.from_numpy(np.asarray(matrix.sum(axis=1))).to(dtype).squeeze(1)
+    size = torch.from_numpy(np.diff(matrix.indptr)).long()
+    value = torch.from_numpy(matrix.data).to(dtype) / total.repeat_interleave(size)
+    start, column = (torch.from_numpy(i.astype(np.int32)) for i in (matrix.indptr, matrix.indices))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch warns that the CSR layout is in beta
-        return torch.sparse_coo_tensor(pair, count, size).coalesce().to_sparse_csr()
+        return torch.sparse_csr_tensor(start, column, value, list(matrix.shape), device=device)

@@ -102,6 +102,16 @@ def copy(target: Tensor, source: Tensor) -> None:
     )
 
 
+def trim() -> None:
+    """Return memory that is not in use to the system: recycled pages and, with glibc, the heap's.
+
+    Tensors of different lifetimes leave gaps in the heap that large tensors do not fit in.
+    """
+    pages.release()
+    if _LIBC is not None and hasattr(_LIBC, "malloc_trim"):
+        _LIBC.malloc_trim(ctypes.c_size_t(0))
+
+
 def upload(tensor: Tensor, device: torch.device) -> Tensor:
     """Return a small tensor of the CPU on a device, without waiting for work on its stream.
 

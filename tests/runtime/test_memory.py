@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import permutogeo as pg
-from permutogeo.runtime import memory
+from permutogeo.runtime import memory, pages
 
 CPU = torch.device("cpu")
 SIZES = [(0,), (3, 0), (7,), (1000, 3), (3, 1 << 20)]
@@ -22,6 +22,13 @@ def test_empty(shape):
     out = memory.empty(*shape, dtype=torch.float32, device=CPU)
     assert out.shape == shape and out.is_contiguous()
     out.zero_()
+
+
+def test_trim_returns_kept_pages():
+    memory.empty(1 << 24, dtype=torch.float32, device=CPU).fill_(1.0)
+    assert not pages.AVAILABLE or pages.kept_bytes() > 0
+    memory.trim()
+    assert pages.kept_bytes() == 0
 
 
 @pytest.mark.parametrize("value", [0, -1])

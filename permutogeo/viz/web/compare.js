@@ -24,7 +24,7 @@ class Strength {
   /** Return the mean errors of the blends, which the captions give for 100 % only. */
   means() {
     const known = this.views.filter((view) => view.mesh.errors);
-    const means = known.map(({ mesh }) => mesh.errors.reduce((a, b) => a + b, 0) / mesh.errors.length);
+    const means = known.map(({ mesh }) => meanOf(mesh.errors));
     const texts = means.map((mean, i) => `${known[i].mesh.name} ${mean.toFixed(3)}`);
     return texts.length ? `, mean ${texts.join(", ")} ${known[0].scene.unit}` : "";
   }
@@ -34,16 +34,20 @@ class Strength {
     const { mesh, scene } = view;
     const truth = scene.meshes[scene.reference];
     if (!final || scene.meshes[view.index].face !== truth.face) return;
-    const target = this.reference(scene), t = this.value;
-    mesh.errors = t === 1 ? final : Float32Array.from(final, (_, i) => {
-      let sum = 0;
-      for (let k = 3 * i; k < 3 * i + 3; k++) {
-        const place = mesh.origin[k] + t * (mesh.position[k] - mesh.origin[k]);
-        sum += (place - target[k]) ** 2;
-      }
-      return Math.sqrt(sum) * scene.errorPerStep;
-    });
+    mesh.errors = this.value === 1 ? final : this.errorsOf(mesh, this.reference(scene), scene);
     view.recolor("error", errorColors(mesh.errors, scene.scaleEnd, scene.arrays.ramp));
+  }
+
+  /** Return the distances of blended vertices from a reference. */
+  errorsOf({ origin, position }, target, { errorPerStep }) {
+    const t = this.value, errors = new Float32Array(position.length / 3);
+    for (let i = 0, k = 0; i < errors.length; i++, k += 3) {
+      const x = origin[k] + t * (position[k] - origin[k]) - target[k];
+      const y = origin[k + 1] + t * (position[k + 1] - origin[k + 1]) - target[k + 1];
+      const z = origin[k + 2] + t * (position[k + 2] - origin[k + 2]) - target[k + 2];
+      errors[i] = Math.sqrt(x * x + y * y + z * z) * errorPerStep;
+    }
+    return errors;
   }
 
   reference(scene) {

@@ -27,6 +27,13 @@ function errorColors(errors, end, ramp) {
   return colors;
 }
 
+/** Return the mean of the numbers of an array. */
+function meanOf(array) {
+  let sum = 0;
+  for (let i = 0; i < array.length; i++) sum += array[i];
+  return sum / array.length;
+}
+
 /** Return index pairs of the edges of triangles; shared edges appear twice. */
 function edgesOf(face) {
   const edges = new Uint32Array(2 * face.length);
