@@ -23,6 +23,8 @@ _NEIGHBORS = 16
 # Matrix products of MKL and of oneDNN, and the gather of convolutions over present neighbors.
 _PRODUCTS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::addmm_"}
 _PRODUCTS |= {"mkldnn::_linear_pointwise", "aten::index_select"}
+# The gather of convolutions of small lattices.
+_TAKE = "<method 'take' of 'numpy.ndarray' objects>"
 
 
 def steps(quick: bool = False) -> None:
@@ -46,7 +48,7 @@ def kernel_share(step: Step) -> float:
     kernels = sum(
         own
         for (file, _, name), (_, _, own, *_) in stats.stats.items()
-        if file.endswith("bridge.py") and name == "directly"
+        if (file.endswith("bridge.py") and name == "directly") or name == _TAKE
     )
     with torch.profiler.profile() as profile:
         step()
