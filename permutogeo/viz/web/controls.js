@@ -93,17 +93,17 @@ class Modes {
   }
 }
 
-/** Return a function that redraws all views once at the next animation frame. */
+/** Return a function that redraws views once at the next animation frame. */
 function painter(views, camera, look) {
-  let waiting = false;
+  const waiting = new Set();
   const paint = () => {
-    waiting = false;
-    for (const view of views) if (view.canvas.clientWidth) view.draw(camera, look());
+    for (const view of waiting) if (view.canvas.clientWidth) view.draw(camera, look());
+    waiting.clear();
     document.documentElement.dataset.meshes = views.length;
   };
-  return () => {
-    if (!waiting) requestAnimationFrame(paint);
-    waiting = true;
+  return (some) => {
+    if (waiting.size === 0) requestAnimationFrame(paint);
+    for (const view of some) waiting.add(view);
   };
 }
 
@@ -135,7 +135,8 @@ async function start() {
     wireframe: wireframe && wireframe.checked ? 1 : 0,
     strength: strength.value,
   });
-  const redraw = painter(views, camera, look);
+  const paint = painter(views, camera, look);
+  const redraw = () => paint(views);
   const reset = () => { camera.reset(); redraw(); };
   for (const { canvas } of views) {
     listenToPointers(canvas, camera, redraw);
@@ -147,7 +148,7 @@ async function start() {
   for (const input of modes.inputs) input.addEventListener("change", redraw);
   document.getElementById("reset").addEventListener("click", reset);
   wireframe?.addEventListener("change", redraw);
-  strength.listen(redraw);
+  strength.listen(() => paint(strength.views));
   const comparison = new Comparison(views, redraw);
   listenToHover(views, camera, strength);
   listenToHistogram(views[0].scene);
