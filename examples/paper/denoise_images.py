@@ -6,8 +6,9 @@ learned 5 x 5 filter, by a Gaussian bilateral filter whose bandwidths are search
 part, by learned bilateral filters, by a network of bilateral convolutions, and by one of plain
 convolutions; scikit-image's and OpenCV's filters are added where installed. Writes a table,
 ``results.json``, the PSNR of each image, training curves, pictures and a page; resumes if
-interrupted. Expect 26.2, 27.1, 27.3 and 27.4 dB for the paper's four rows, and 27.7 dB for plain
-convolutions (docs/reproduction.md).
+interrupted. Expect 26.2, 27.1, 27.3 and 27.4 dB for the paper's four rows, 28.6 dB for the network
+of bilateral convolutions, and 27.7 dB for plain ones, which see fewer crops
+(docs/reproduction.md).
 
 ::
 
