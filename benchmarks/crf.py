@@ -123,4 +123,4 @@ def peak(package: str, size: tuple[int, int]) -> float:
     reset_peak()
     before = status("VmRSS")
     program(package, image, energy)()
-    return (status("VmHWM") - before) / 1e3
+    return (status("VmHWM") - before) / 1e6

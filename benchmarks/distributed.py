@@ -117,7 +117,7 @@ def _run_rank(kind: str, count: int, rank: int, size: int, folder: str) -> None:
     steps, moving = _Steps(), 0.0
     if size > 1:
         feature = steps.run("move", lambda: pg.distributed.partition(feature).move(feature))
-        moving = (status("VmHWM") - start) / 1e6
+        moving = (status("VmHWM") - start) / 1e9
     reset_peak()
     build = pg.Lattice.build if size == 1 else pg.distributed.ShardedLattice.build
     with torch.no_grad():
@@ -127,7 +127,7 @@ def _run_rank(kind: str, count: int, rank: int, size: int, folder: str) -> None:
         for _ in range(2):  # the first call finds the halo, the second one counts
             steps.run("filter", lambda: lattice.slice(lattice.blur(lattice.splat(x))))
             steps.run("convolve", lambda: lattice.slice(lattice.convolve(lattice.splat(x), taps)))
-    peak = (status("VmHWM") - start) / 1e6
+    peak = (status("VmHWM") - start) / 1e9
     out = {"points": len(feature), "vertices": lattice.num_vertices, "peak": peak, "moving": moving}
     out |= {"seconds": steps.seconds, "waited": steps.waited, "bytes": steps.sent}
     (Path(folder) / f"{rank}").write_text(json.dumps(out))

@@ -100,7 +100,7 @@ def _build_memory(count: str, dim: str) -> None:
     lattice = pg.Lattice.build(feature)
     kept = [lattice.vertex, lattice.weight, lattice.code]
     size = sum(part.numel() * part.element_size() for part in kept)
-    print(json.dumps([1024 * (status("VmHWM") - before) / 1e6, size / 1e6]))
+    print(json.dumps([(status("VmHWM") - before) / 1e6, size / 1e6]))
 
 
 def reset_peak() -> None:
@@ -110,9 +110,9 @@ def reset_peak() -> None:
 
 
 def status(field: str) -> int:
-    """Return a field of /proc/self/status in kB."""
+    """Return a field of /proc/self/status in bytes."""
     with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith(field))
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith(field))
 
 
 def startup(quick: bool = False) -> None:

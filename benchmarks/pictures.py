@@ -59,4 +59,5 @@ def _run(arguments: list[str]) -> list[str]:
     if process.returncode != 0:
         raise subprocess.CalledProcessError(process.returncode, command)
     spent = usage.ru_utime + usage.ru_stime
-    return [f"{time.perf_counter() - start:.1f}", f"{spent:.1f}", f"{usage.ru_maxrss / 1e6:.2f}"]
+    peak = 1024 * usage.ru_maxrss / 1e9
+    return [f"{time.perf_counter() - start:.1f}", f"{spent:.1f}", f"{peak:.2f}"]
