@@ -1,6 +1,7 @@
 """``permutogeo denoise``, from the shell's side: what it reads, does and writes."""
 
 import json
+import os
 import re
 from functools import partial
 
@@ -50,6 +51,15 @@ def test_options_reach_the_library(scan, run):
         assert result.exit_code == 0, result.output
         expected = denoise(data, method, strength, iterations).pos
         assert torch.equal(from_mesh(out).pos, expected)
+
+
+@pytest.mark.parametrize(("chosen", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_waiting_threads_sleep(chosen, expected, scan, run, monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", chosen or "")
+    if chosen is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY")
+    result = run("denoise", scan, "-o", scan.with_name("clean.ply"), "--method", "smooth")
+    assert result.exit_code == 0 and os.environ["OMP_WAIT_POLICY"] == expected
 
 
 @pytest.mark.parametrize("suffix", ["ply", "obj", "stl", "off"])

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 
 from permutogeo.data.geometry import face_geometry
@@ -56,3 +57,19 @@ def test_settling_goes_on_where_faces_agree_with_their_normals(icosphere):
     inside = center[:, 2] > 0.5
     assert chord[1][inside].mean() < 0.5 * chord[0][inside].mean()
     torch.testing.assert_close(found[clean[:, 2] < -0.5], pos[clean[:, 2] < -0.5])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_means_are_those_of_loops(dtype):
+    """Also with a face of a repeated vertex, and a vertex without faces."""
+    face = torch.tensor([[0, 0, 4, 1, 4], [1, 2, 4, 3, 2], [2, 3, 1, 2, 3]])
+    pos = torch.randn(6, 3, generator=GENERATOR, dtype=dtype)
+    x = torch.randn(5, 3, generator=GENERATOR, dtype=dtype)
+    update, corners = VertexUpdate(face, 6), face.t().tolist()
+    torch.testing.assert_close(update.centers(pos), pos[face].mean(dim=0))
+    for vertex in range(6):
+        own = [(t, k) for t in range(5) for k in range(3) if corners[t][k] == vertex]
+        mean = sum(x[t] for t, _ in own) / max(len(own), 1) + torch.zeros(3, dtype=dtype)
+        around = [corners[t][(k + shift) % 3] for t, k in own for shift in (1, 2)] or [vertex]
+        torch.testing.assert_close(update.triangle_mean(x)[vertex], mean)
+        torch.testing.assert_close(update.neighbor_mean(pos)[vertex], pos[around].mean(dim=0))
