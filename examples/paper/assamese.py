@@ -12,8 +12,8 @@ network. Expect a test accuracy of 88 % for LatticeCNet and 77 % for BNN-DeepCNe
 
 Options vary what the paper leaves open: ``--line-width`` and ``--stretch`` how characters are
 drawn, ``--split-seed`` which writers test, ``--extent``, ``--normalize``, ``--radius``,
-``--published`` and ``--read`` the bilateral layer, ``--schedule`` the learning rate; ``--augment``
-distorts training characters.
+``--published`` and ``--read`` the bilateral layer, ``--filters`` the width of the first layer,
+``--schedule`` the learning rate; ``--augment`` distorts training characters.
 
 ::
 
@@ -40,6 +40,7 @@ from permutogeo.benchmarks.model_size import count_parameters, operations
 from permutogeo.benchmarks.published_conv import PublishedConv
 from permutogeo.datasets import Assamese
 from permutogeo.models import BNNDeepCNet, BNNLeNet, LatticeCNet
+from permutogeo.nn import BilateralConv
 from permutogeo.transforms import BilateralFeature
 from permutogeo.viz import curve_chart
 
@@ -90,14 +91,31 @@ class InkStem(torch.nn.Module):
         return grid.index_put(places, out[inside]).permute(0, 3, 1, 2)
 
 
+def with_filters(network, filters):
+    """Give the first layer of a network ``filters`` filters, if any are asked for."""
+    if filters:
+        place = next(i for i, m in enumerate(network.rest) if isinstance(m, torch.nn.Conv2d))
+        first, second = network.first.conv, network.rest[place]
+        network.first.conv = BilateralConv(
+            1, filters, 2, first.radius, normalize=first.normalize, init="kaiming"
+        )
+        network.rest[place] = torch.nn.Conv2d(filters, second.out_channels, second.kernel_size)
+        network.reset_parameters()
+    return network
+
+
 def spatial(kind, kernel):
-    return lambda args, extent: SpatialTwin(kind(1, CLASSES), kernel, SIDE)
+    def make(args, extent):
+        return SpatialTwin(with_filters(kind(1, CLASSES), args.filters), kernel, SIDE)
+
+    return make
 
 
 def bilateral(kind):
     def make(args, extent):
         normalize = NORMALIZATIONS[args.normalize]
         model = kind(1, CLASSES, extent=extent, radius=args.radius, normalize=normalize)
+        model = with_filters(model, args.filters)
         if args.published:
             model.first.conv = PublishedConv(model.first.conv)
         if args.read == "ink":
@@ -205,7 +223,7 @@ def add_levels(table, runs):
 def main():
     parser = arguments(
         __doc__, epochs=20, batch_size=100, line_width=1, split_seed=0, radius=1, extent=0.0,
-        lr=0.0, stretch=(False, "crop to the bounding box itself"),
+        filters=0, lr=0.0, stretch=(False, "crop to the bounding box itself"),
         augment=(False, "distort training characters"),
         published=(False, "bilateral layer by the defaults of the authors' code"),
     )  # fmt: skip
