@@ -88,8 +88,9 @@ def test_networks_of_the_options(examples):
     """The arguments reach the first layers."""
     digits, characters = examples("sparse_digits"), examples("assamese")
     args = SimpleNamespace(
-        interpolation="mean", extent=36.0, normalize="none", radius=2, published=False, read="grid"
-    )
+        interpolation="mean", extent=36.0, normalize="none", radius=2, published=False, read="grid",
+        filters=3,
+    )  # fmt: skip
     bnn, feature = digits.network("BNN", args)
     assert (bnn.extent, bnn.normalize) == (36.0, None)
     found = feature(Data(pos=torch.full((1, 2), 27.0), x=torch.ones(1, 1))).feature
@@ -97,6 +98,11 @@ def test_networks_of_the_options(examples):
     assert digits.network("LeNet", args)[0].interpolation == "mean"
     lenet = characters.CONTENDERS["BNN-LeNet"].make(args, 40.0)
     assert (lenet.extent, lenet.radius, lenet.normalize) == (40.0, 2, None)
+    assert lenet.first.conv.out_channels == 3
+    twin = characters.CONTENDERS["Crop-LeNet"].make(args, 95.0)
+    assert twin.first.out_channels == 3
+    two = torch.ones(2, 1), torch.rand(2, 2), torch.tensor([0, 1])
+    assert lenet(*two).shape == twin(*two).shape == (2, 183)
 
 
 def test_learning_rates(examples, tmp_path):
@@ -140,7 +146,7 @@ def test_spatial_layers_by_fourier_transforms(examples, kernel):
 
 def test_first_layer_at_the_ink(examples):
     """The values of the layer at the pixels with ink, 0 elsewhere, without the border."""
-    args = SimpleNamespace(normalize="before", radius=1, published=True, read="ink")
+    args = SimpleNamespace(normalize="before", radius=1, published=True, read="ink", filters=0)
     characters = examples("assamese")
     model = characters.CONTENDERS["BNN-LeNet"].make(args, 20.0)
     pos = torch.tensor([[0, 0], [2, 2], [3, 2], [93, 93], [94, 93], [50, 7]])

@@ -157,7 +157,7 @@ def test_compile(check, backend):
 
     def smooth(feature, x):
         lattice = Lattice.build(feature)
-        return lattice.slice(lattice.blur(lattice.splat(x)))
+        return lattice.slice(lattice.blur(lattice.splat(x.sin()))).exp()
 
     check.compiles(smooth, torch.randn(50, 3), torch.randn(50, 5), backend=backend)
 

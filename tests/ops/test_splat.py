@@ -88,19 +88,6 @@ def test_compile(points, check):
     check.compiles(lambda x, w: ops.splat(x, w, vertex, count, *plan), x, weight)
 
 
-# While inductor is imported, torch defines scripted methods of its own.
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is:DeprecationWarning")
-def test_compile_with_inductor(case, check):
-    found = case(3)
-    _, weight, vertex, count, *plan = arguments(found, None)
-    x = torch.randn(found.lattice.num_points, 5, dtype=torch.float64)
-
-    def function(x, weight):
-        return ops.splat(x.sin(), weight, vertex, count, *plan).exp()
-
-    check.compiles(function, x, weight, backend="inductor")
-
-
 def test_empty():
     weight, vertex = torch.empty(0, 3), torch.empty(0, 3, dtype=torch.int32)
     assert ops.splat(torch.empty(0, 4), weight, vertex, 0, None, None, None).shape == (0, 4)
